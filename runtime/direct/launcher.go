@@ -1,0 +1,341 @@
+// Package direct is sbxrun's own engine: a tiny static launcher in a sealed
+// memfd that forks each sandbox and executes its plan. The protocol between the
+// two is drawn in launcher/launcher.h.
+//
+// The package needs no cgo, no re-exec of the embedding program and no hook in
+// it. One [Launcher] serves all sandboxes of a host; the cost of a sandbox does
+// not depend on the host program's size.
+package direct
+
+//go:generate ./launcher/build.sh
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxrun/sbxrun/errdef"
+	"github.com/sbxrun/sbxrun/internal/sys"
+	"github.com/sbxrun/sbxrun/runtime/plan"
+)
+
+const (
+	// setupTimeout bounds template building and the set-up of one sandbox. Both
+	// take a few milliseconds; a machine under heavy load may need a thousand
+	// times that.
+	setupTimeout = 30 * time.Second
+	// maxSlots is the launcher's MAX_SLOTS: root configurations kept ready.
+	maxSlots = 64
+	// maxFDs is the launcher's MAX_FDS.
+	maxFDs = 200
+
+	requestSize = 16
+	reportSize  = 24
+)
+
+type requestType uint32
+
+const (
+	reqTemplate requestType = 1
+	reqLaunch   requestType = 2
+	reqDrop     requestType = 3
+)
+
+type reportType uint32
+
+const (
+	repLaunched reportType = 1
+	repReady    reportType = 2
+	repStarted  reportType = 3
+	repFailed   reportType = 4
+	repExit     reportType = 5
+	repProgram  reportType = 6
+)
+
+// report is the launcher's struct report.
+type report struct {
+	kind     reportType
+	step     uint32
+	op       plan.Op
+	value    int32
+	exported uint32
+}
+
+// Launcher is the helper process. It is safe for concurrent use.
+type Launcher struct {
+	rootless bool
+
+	mu    sync.Mutex
+	ctl   *os.File // nil while there is no process
+	pid   int
+	slots map[[sha256.Size]byte]*slot
+	clock uint64 // orders the use of slots
+}
+
+type slot struct {
+	index    uint32
+	lastUsed uint64
+}
+
+// Start starts the launcher. Without root it works in a user namespace of its
+// own (rootless).
+func Start() (*Launcher, error) {
+	if len(launcherImage) == 0 {
+		return nil, &errdef.Error{Code: errdef.Unsupported, Op: "launcher",
+			Msg: "the direct engine supports x86-64 and arm64 only"}
+	}
+	l := &Launcher{rootless: os.Geteuid() != 0}
+	if err := l.spawn(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Rootless reports whether the launcher works without privilege.
+func (l *Launcher) Rootless() bool { return l.rootless }
+
+// spawn starts the process; l.mu is held or l is not shared yet.
+func (l *Launcher) spawn() error {
+	fail := func(err error) error {
+		return &errdef.Error{Code: errdef.Setup, Op: "launcher", Msg: "cannot start", Err: err,
+			Hint: "sbxrun needs /proc mounted and memfd_create(2) with execution allowed (sysctl vm.memfd_noexec=0)"}
+	}
+	exe, err := sys.Memfd("sbxrun-launcher", launcherImage, true)
+	if err != nil {
+		return fail(err)
+	}
+	null, err := sys.OpenNull()
+	if err != nil {
+		sys.CloseAll([]int{exe})
+		return fail(err)
+	}
+	ctl, far, err := sys.SeqpacketPair("launcher")
+	if err != nil {
+		sys.CloseAll([]int{exe, null})
+		return fail(err)
+	}
+	argv := []string{"sbxrun-launcher"}
+	if l.rootless {
+		argv = append(argv, strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Getegid()))
+	}
+	pid, err := sys.SpawnLauncher(exe, far, null, argv)
+	sys.CloseAll([]int{exe, null, far})
+	if err != nil {
+		ctl.Close()
+		return fail(err)
+	}
+	l.ctl, l.pid, l.slots = ctl, pid, map[[sha256.Size]byte]*slot{}
+	return nil
+}
+
+// Close ends the launcher and with it every sandbox that still runs.
+func (l *Launcher) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stop()
+}
+
+func (l *Launcher) stop() error {
+	if l.ctl == nil {
+		return nil
+	}
+	l.ctl.Close()
+	l.ctl = nil
+	_, err := sys.Reap(l.pid)
+	return err
+}
+
+// Request is one sandbox to launch. The descriptors stay the caller's.
+type Request struct {
+	Template, Sandbox *plan.Plan
+	// Stdio are the program's descriptors 0, 1 and 2.
+	Stdio [3]int
+	// CgroupFD is the cgroup v2 directory to be born into, -1 for none; JoinFDs
+	// are cgroup v1 cgroup.procs files.
+	CgroupFD int
+	JoinFDs  []int
+	// FileFDs are the input files.
+	FileFDs []int
+}
+
+// Launch builds the sandbox and starts its program. It returns when the program
+// is running or has failed to start, with everything undone in that case.
+//
+// Errors: [errdef.CommandNotFound] and [errdef.NotExecutable] for the program,
+// [errdef.Setup] with the operation's name and errno for everything else.
+func (l *Launcher) Launch(r Request) (*Process, error) {
+	data, err := r.Sandbox.Encode()
+	if err != nil {
+		return nil, err
+	}
+	planFD, err := sys.Memfd("sbxrun-plan", data, false)
+	if err != nil {
+		return nil, setupErr(err)
+	}
+	near, far, err := sys.SeqpacketPair("sandbox")
+	if err != nil {
+		sys.CloseAll([]int{planFD})
+		return nil, setupErr(err)
+	}
+	fds := append(make([]int, 0, 16), far, planFD, r.Stdio[0], r.Stdio[1], r.Stdio[2])
+	cgroup := uint32(0)
+	if r.CgroupFD >= 0 {
+		fds = append(fds, r.CgroupFD)
+		cgroup = uint32(len(fds))
+	}
+	fds = append(append(fds, r.JoinFDs...), r.FileFDs...)
+	if len(fds) > maxFDs {
+		err = errdef.Field("file", fmt.Sprintf("too many input files: %d", len(r.FileFDs)), "at most "+strconv.Itoa(maxFDs-16))
+	} else {
+		err = l.send(r.Template, cgroup, fds)
+	}
+	sys.CloseAll([]int{far, planFD})
+	if err != nil {
+		near.Close()
+		return nil, err
+	}
+	p := &Process{sock: near, plan: r.Sandbox}
+	if err := p.awaitStart(); err != nil {
+		p.discard()
+		return nil, err
+	}
+	return p, nil
+}
+
+// send makes sure of the template and sends the launch request; a launcher that
+// has died is replaced once.
+func (l *Launcher) send(template *plan.Plan, cgroup uint32, fds []int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	for range 2 {
+		if l.ctl == nil {
+			if err = l.spawn(); err != nil {
+				return err
+			}
+		}
+		var index uint32
+		if index, err = l.template(template); err == nil {
+			err = l.write(reqLaunch, index, cgroup, fds)
+		}
+		if !launcherGone(err) {
+			return err
+		}
+		l.stop()
+	}
+	return err
+}
+
+func launcherGone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+func (l *Launcher) write(kind requestType, slot, cgroup uint32, fds []int) error {
+	b := make([]byte, 0, requestSize)
+	for _, v := range []uint32{uint32(kind), slot, cgroup, uint32(len(fds))} {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	if err := sys.SendFDs(l.ctl, b, fds); err != nil {
+		return setupErr(err)
+	}
+	return nil
+}
+
+// template returns the slot of a template, built on first use; l.mu is held.
+func (l *Launcher) template(t *plan.Plan) (uint32, error) {
+	data, err := t.Encode()
+	if err != nil {
+		return 0, err
+	}
+	key := sha256.Sum256(data)
+	l.clock++
+	if s := l.slots[key]; s != nil {
+		s.lastUsed = l.clock
+		return s.index, nil
+	}
+	index, err := l.freeSlot()
+	if err != nil {
+		return 0, err
+	}
+	planFD, err := sys.Memfd("sbxrun-template", data, false)
+	if err != nil {
+		return 0, setupErr(err)
+	}
+	near, far, err := sys.SeqpacketPair("template")
+	if err != nil {
+		sys.CloseAll([]int{planFD})
+		return 0, setupErr(err)
+	}
+	defer near.Close()
+	err = l.write(reqTemplate, index, 0, []int{far, planFD})
+	sys.CloseAll([]int{far, planFD})
+	if err != nil {
+		return 0, err
+	}
+	near.SetReadDeadline(time.Now().Add(setupTimeout))
+	rep, fds, err := recvReport(near)
+	sys.CloseAll(fds)
+	if err != nil {
+		return 0, setupErr(err)
+	}
+	if rep.kind != repReady {
+		return 0, stepError(t, rep)
+	}
+	l.slots[key] = &slot{index: index, lastUsed: l.clock}
+	return index, nil
+}
+
+// freeSlot returns an unused slot, dropping the least recently used template
+// when all are taken.
+func (l *Launcher) freeSlot() (uint32, error) {
+	if n := len(l.slots); n < maxSlots {
+		used := make([]bool, maxSlots)
+		for _, s := range l.slots {
+			used[s.index] = true
+		}
+		for i, u := range used {
+			if !u {
+				return uint32(i), nil
+			}
+		}
+	}
+	var oldest [sha256.Size]byte
+	var victim *slot
+	for k, s := range l.slots {
+		if victim == nil || s.lastUsed < victim.lastUsed {
+			oldest, victim = k, s
+		}
+	}
+	delete(l.slots, oldest)
+	return victim.index, l.write(reqDrop, victim.index, 0, nil)
+}
+
+func recvReport(sock *os.File) (report, []int, error) {
+	var b [reportSize + 1]byte
+	n, fds, err := sys.RecvFDs(sock, b[:])
+	if err != nil {
+		return report{}, nil, err
+	}
+	if n != reportSize {
+		sys.CloseAll(fds)
+		return report{}, nil, fmt.Errorf("launcher sent %d bytes, expected %d", n, reportSize)
+	}
+	le := binary.LittleEndian
+	return report{reportType(le.Uint32(b[0:])), le.Uint32(b[4:]), plan.Op(le.Uint32(b[8:])),
+		int32(le.Uint32(b[12:])), le.Uint32(b[16:])}, fds, nil
+}
+
+func setupErr(err error) error {
+	code := errdef.Setup
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
+		code = errdef.Resource
+	}
+	return &errdef.Error{Code: code, Op: "launch", Msg: "cannot launch the sandbox", Err: err}
+}

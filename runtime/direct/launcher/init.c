@@ -1,0 +1,240 @@
+/* PID 1 of a sandbox and the program it starts. */
+#include <linux/prctl.h>
+#include <linux/sched.h>
+
+#include "launcher.h"
+
+#define SIGCHLD_ 17
+#define SIGKILL_ 9
+#define AF_UNIX_ 1
+#define SOCK_SEQPACKET_ 5
+#define POLLHUP_ 0x10
+#define STATUS_FD 4 /* PID 1's end of the program's status socket */
+
+static char *argv[PLAN_MAX_STR + 1], *envp[PLAN_MAX_STR + 1];
+
+static long write_map(const char *pid, const char *file, u64 inside, u64 outside)
+{
+	char path[64], line[64];
+	char *p = put_str(put_str(put_str(put_str(path, "/proc/"), pid), "/"), file);
+	*p = 0;
+	p = put_dec(line, inside);
+	*p++ = ' ';
+	p = put_dec(p, outside);
+	p = put_str(p, " 1\n");
+	int fd = (int)sys_openat(AT_FDCWD_, path, O_WRONLY_, 0);
+	if (fd < 0)
+		return fd;
+	long r = write_all(fd, line, (ulong)(p - line));
+	sys_close(fd);
+	return r;
+}
+
+/* Leaves PID 1 with two descriptors, no rights and a filter of a dozen calls:
+ * whatever the program does to it, there is nothing to gain. */
+static long confine_init(struct ctx *c, struct str filter)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} pfd = {.fd = CONTROL_FD};
+	u64 now[2] = {0, 0};
+	long r = drop_capabilities();
+	if (r >= 0)
+		r = sys5(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (r >= 0)
+		r = sys5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+	/* After the last change of credentials, which would clear it. */
+	if (r >= 0)
+		r = sys5(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_, 0, 0, 0);
+	/* A host that died before that sends no signal any more; but then its end
+	 * of the set-up socket is closed. */
+	if (r >= 0)
+		r = sys5(__NR_ppoll, &pfd, 1, now, 0, 0);
+	if (r >= 0 && (pfd.revents & POLLHUP_))
+		r = -E_PIPE;
+	if (r < 0)
+		return r;
+	if (c->sync != STATUS_FD) {
+		r = sys3(__NR_dup3, c->sync, STATUS_FD, O_CLOEXEC_);
+		if (r < 0)
+			return r;
+		c->sync = STATUS_FD;
+	}
+	for (int fd = 0; fd < 3; fd++)
+		sys_close(fd);
+	r = sys3(__NR_close_range, STATUS_FD + 1, ~0u, 0);
+	if (r < 0)
+		return r;
+	return load_filter(filter);
+}
+
+/* Forks the program into its user namespace. Returns in the child with
+ * *is_program set, and in PID 1, confined, with the program's pid. */
+long run_program_op(struct ctx *c, const struct op *op, int *is_program)
+{
+	int sv[2], pidfd = -1;
+	char num[24], go = 0;
+	struct report rep = {.type = REP_PROGRAM};
+	long r = sys4(__NR_socketpair, AF_UNIX_, SOCK_SEQPACKET_ | O_CLOEXEC_, 0, sv);
+	if (r < 0)
+		return r;
+	long pid = sys5(__NR_clone, CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD_, 0, &pidfd, 0, 0);
+	if (pid < 0)
+		return pid;
+	if (pid == 0) {
+		*is_program = 1;
+		sys_close(sv[0]);
+		c->sync = sv[1];
+		sys_close(CONTROL_FD);
+		r = sys3(__NR_read, sv[1], &go, 1);
+		if (r != 1) /* PID 1 failed and has reported it */
+			sys_exit(125);
+		return 0;
+	}
+	sys_close(sv[1]);
+	c->sync = sv[0];
+	*put_dec(num, (u64)pid) = 0;
+	r = write_map(num, "gid_map", op->arg[2], op->arg[3]);
+	if (r >= 0)
+		r = write_map(num, "uid_map", op->arg[0], op->arg[1]);
+	if (r >= 0)
+		r = send_report(CONTROL_FD, &rep, &pidfd, 1);
+	if (r >= 0)
+		r = confine_init(c, plan_str(op, 0));
+	if (r >= 0)
+		r = sys3(__NR_write, c->sync, "g", 1);
+	return r < 0 ? r : pid;
+}
+
+/* Replaces the process by the program: the first candidate path that can be
+ * executed, as execvp(3) does with PATH. */
+static long exec_program(const struct op *op)
+{
+	u32 ncand = (u32)op->arg[0], argc = (u32)op->arg[1], envc = (u32)op->arg[2], n = 0;
+	char *p = op->strings;
+	long err = -E_NOENT;
+	struct op rest = *op;
+	/* One walk over the strings: plan_str from the start each time would be
+	 * quadratic in the number of arguments. */
+	for (u32 i = 0; i < ncand + argc + envc; i++) {
+		rest.strings = p;
+		struct str s = plan_str(&rest, 0);
+		if (i >= ncand && i < ncand + argc)
+			argv[n++] = s.p;
+		else if (i >= ncand + argc)
+			envp[i - ncand - argc] = s.p;
+		p = s.p + ((s.len + 1 + 3) & ~3u);
+	}
+	for (u32 i = 0; i < ncand; i++) {
+		long r = sys3(__NR_execve, plan_str(op, i).p, argv, envp);
+		if (r == -E_ACCES)
+			err = r;
+		else if (r != -E_NOENT && r != -E_NOTDIR)
+			return r;
+	}
+	return err;
+}
+
+/* The working directory is entered without magic links and must lie in the
+ * sandbox's own tree (CVE-2024-21626). */
+static long enter_dir(const char *path)
+{
+	static char cwd[4096];
+	struct {
+		u64 flags, mode, resolve;
+	} how = {.flags = O_PATH_ | O_DIRECTORY_ | O_CLOEXEC_, .resolve = 0x02 /* NO_MAGICLINKS */};
+	int fd = (int)sys4(__NR_openat2, AT_FDCWD_, path, &how, sizeof how);
+	if (fd < 0)
+		return fd;
+	long r = sys1(__NR_fchdir, fd);
+	sys_close(fd);
+	if (r >= 0)
+		r = sys2(__NR_getcwd, cwd, sizeof cwd);
+	if (r >= 0 && cwd[0] != '/')
+		r = -E_NOENT;
+	return r;
+}
+
+/* Operations that only the program's process may do. */
+static long run_last_op(struct ctx *c, const struct op *op)
+{
+	switch (op->code) {
+	case OP_NONEWPRIVS:
+		return sys5(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	case OP_CHDIR:
+		return enter_dir(plan_str(op, 0).p);
+	case OP_SECCOMP: {
+		/* Nothing but 0, 1 and 2 survives the execve, whatever the host had
+		 * open; the status socket is closed by it, and that is its message. */
+		long r = sys3(__NR_close_range, 3, ~0u, 4 /* CLOSE_RANGE_CLOEXEC */);
+		return r < 0 ? r : load_filter(plan_str(op, 0));
+	}
+	case OP_EXEC:
+		return exec_program(op);
+	default:
+		return run_op(c, op);
+	}
+}
+
+static __attribute__((noreturn)) void fail(struct ctx *c, u32 step, u32 op, long err)
+{
+	struct report rep = {.type = REP_FAILED, .step = step, .op = op, .value = (s32)-err};
+	if (c->is_program)
+		write_all(c->sync, &rep, sizeof rep);
+	else
+		send_report(c->fds[0], &rep, 0, 0);
+	sys_exit(125);
+}
+
+/* Runs a sandbox's plan in the new PID 1; never returns. */
+__attribute__((noreturn)) void init_main(struct ctx *c, const struct op *ops, int nops)
+{
+	u32 i;
+	for (i = 0; i < (u32)nops; i++) {
+		long r;
+		if (c->is_program) {
+			r = run_last_op(c, &ops[i]);
+		} else if (ops[i].code == OP_PROGRAM) {
+			r = run_program_op(c, &ops[i], &c->is_program);
+			if (r > 0 && !c->is_program)
+				init_loop(c, i, (u32)r);
+		} else {
+			r = run_op(c, &ops[i]);
+		}
+		if (r < 0)
+			fail(c, i, ops[i].code, r);
+	}
+	fail(c, i, OP_DECODE, -E_PROTO); /* a plan ends in EXEC */
+}
+
+/* PID 1's life: say how the start went, reap, and end with the program; its end
+ * takes the whole PID namespace with it (pid_namespaces(7)). */
+__attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program)
+{
+	struct report rep = {0};
+	long r;
+	do
+		r = sys3(__NR_read, c->sync, &rep, sizeof rep);
+	while (r == -E_INTR);
+	if (r != 0) {
+		if (r != sizeof rep)
+			rep = (struct report){.type = REP_FAILED, .step = step, .op = OP_PROGRAM,
+					      .value = (s32)(r < 0 ? -r : E_PROTO)};
+		send_report(CONTROL_FD, &rep, 0, 0);
+		sys_exit(125);
+	}
+	rep = (struct report){.type = REP_STARTED, .value = (s32)program};
+	send_report(CONTROL_FD, &rep, 0, 0);
+	for (;;) {
+		int status = 0;
+		long pid = sys4(__NR_wait4, -1, &status, 0x40000000 /* __WALL */, 0);
+		if (pid == -E_INTR || (pid > 0 && pid != program))
+			continue;
+		if (pid < 0) /* cannot happen: the program is our child until reaped */
+			sys_exit(125);
+		rep = (struct report){.type = REP_EXIT, .value = status};
+		send_report(CONTROL_FD, &rep, 0, 0);
+		sys_exit(0);
+	}
+}

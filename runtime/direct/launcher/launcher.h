@@ -1,0 +1,98 @@
+/* The launcher: one small process per embedding host. It keeps template mount
+ * namespaces and, on request, forks the init (PID 1) of a sandbox.
+ *
+ *   host (Go)                     launcher                init (PID 1)        program
+ *     |  TEMPLATE slot  [reply, plan] |                        |                 |
+ *     |------------------------------>| builds the namespace   |                 |
+ *     |  READY | FAILED on reply      |                        |                 |
+ *     |<------------------------------|                        |                 |
+ *     |  LAUNCH slot [setup, plan, ..]|                        |                 |
+ *     |------------------------------>| clone3                 |                 |
+ *     |  LAUNCHED [pidfd]  on setup   |----------------------->| init's part     |
+ *     |<------------------------------|                        |                 |
+ *     |  READY [exported descriptors]            on setup      |                 |
+ *     |<-------------------------------------------------------|                 |
+ *     |                                                        | fork, user ns   |
+ *     |                                                        |---------------->|
+ *     |  PROGRAM [pidfd]                                       |                 |
+ *     |<-------------------------------------------------------|                 |
+ *     |                                                        | id maps, drops  |
+ *     |                                                        | its own rights  |
+ *     |                                                        |  go             |
+ *     |                                                        |---------------->| program's part
+ *     |                                                        |   EOF | report  | execve
+ *     |  STARTED | FAILED(step, op, errno)                     |<----------------|
+ *     |<-------------------------------------------------------|                 |
+ *     |  EXIT(wait status)                                     |<----------------x
+ *     |<-------------------------------------------------------x
+ *
+ * setup and reply are SEQPACKET sockets, one per request. The end of the
+ * control socket (the host is gone) ends the launcher, and the launcher's end
+ * ends every init (PR_SET_PDEATHSIG) and with it the init's whole PID
+ * namespace. */
+#ifndef SBX_LAUNCHER_H
+#define SBX_LAUNCHER_H
+
+#include "plan.h"
+#include "sys.h"
+
+#define CONTROL_FD 3
+#define MAX_FDS 200    /* descriptors of one request; SCM_MAX_FD is 253 */
+#define MAX_SLOTS 64   /* templates: root configurations of one host */
+#define MAX_EXPORT 8   /* descriptors handed back in READY */
+
+enum request_type { REQ_TEMPLATE = 1, REQ_LAUNCH = 2, REQ_DROP = 3 };
+
+struct request {
+	u32 type;
+	u32 slot;
+	u32 cgroup; /* index of the cgroup v2 directory descriptor + 1, 0 = none */
+	u32 nfds;
+};
+
+enum report_type {
+	REP_LAUNCHED = 1,
+	REP_READY = 2,
+	REP_STARTED = 3,
+	REP_FAILED = 4,
+	REP_EXIT = 5,
+	REP_PROGRAM = 6, /* the program's pidfd, before it may run */
+};
+
+/* Steps that are no operation of the plan. */
+#define OP_DECODE 0xfff0
+#define OP_CLONE 0xfff1
+#define OP_BOOT 0xfff2
+
+struct report {
+	u32 type;
+	u32 step; /* index of the operation in the plan */
+	u32 op;
+	s32 value; /* errno, pid or wait status */
+	u32 exported; /* READY: bit n = slot n is among the descriptors */
+	u32 reserved;
+};
+
+struct ctx {
+	int fds[MAX_FDS]; /* of the request: 0 = setup or reply, 1 = plan */
+	u32 nfds;
+	int root;         /* template: the new root's mount */
+	int template_ns;
+	int user_sysctl;  /* /proc/sys/user, opened before it is made read-only */
+	int export_fd[MAX_EXPORT];
+	u32 exported;
+	int sync;         /* init: the program's status; program: init */
+	int is_program;
+};
+
+long send_report(int sock, const struct report *r, const int *fds, u32 nfds);
+long run_op(struct ctx *c, const struct op *op);
+long run_program_op(struct ctx *c, const struct op *op, int *is_program);
+long become_supervisor(u32 uid, u32 gid);
+long drop_capabilities(void);
+long load_filter(struct str filter);
+long set_identity(u32 uid, u32 gid, int keep_groups);
+__attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program);
+long read_plan(int fd, struct op *ops);
+
+#endif

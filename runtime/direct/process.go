@@ -1,0 +1,227 @@
+package direct
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sbxrun/sbxrun/errdef"
+	"github.com/sbxrun/sbxrun/internal/sys"
+	"github.com/sbxrun/sbxrun/runtime/plan"
+)
+
+// Process is a sandbox that was launched: its PID 1 and, with it, everything in
+// its PID namespace.
+type Process struct {
+	sock     *os.File // the set-up socket
+	plan     *plan.Plan
+	pidfd    *os.File // of PID 1
+	program  *os.File // pidfd of the program
+	exported [maxExport]*os.File
+	exit     *report
+}
+
+// maxExport is the launcher's MAX_EXPORT.
+const maxExport = 8
+
+// killTimeout bounds the wait for a killed PID namespace to be empty. The
+// kernel needs well below a millisecond a process; what takes longer is stuck
+// in the kernel, and is named.
+const (
+	killTimeout = 10 * time.Second
+	killTries   = 3
+)
+
+// awaitStart reads reports until the program runs or its start has failed.
+func (p *Process) awaitStart() error {
+	p.sock.SetReadDeadline(time.Now().Add(setupTimeout))
+	var failed error
+	for {
+		rep, fds, err := recvReport(p.sock)
+		switch {
+		case err == io.EOF && failed != nil:
+			return failed
+		case err == io.EOF:
+			return &errdef.Error{Code: errdef.Setup, Op: "launch",
+				Msg: "the sandbox was killed while it was set up", Hint: "the memory limit may be too small for the set-up"}
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return &errdef.Error{Code: errdef.Setup, Op: "launch", Msg: "the set-up did not finish in " + setupTimeout.String()}
+		case err != nil:
+			return setupErr(err)
+		}
+		if err := p.take(rep, fds); err != nil {
+			return err
+		}
+		switch rep.kind {
+		case repFailed:
+			failed = stepError(p.plan, rep)
+		case repStarted:
+			// The launcher's own report may still be under way; without the pidfd
+			// nothing can be killed or waited for.
+			for p.pidfd == nil {
+				rep, fds, err := recvReport(p.sock)
+				if err != nil {
+					return setupErr(err)
+				}
+				if err := p.take(rep, fds); err != nil {
+					return err
+				}
+			}
+			p.sock.SetReadDeadline(time.Time{})
+			return nil
+		}
+	}
+}
+
+// take stores what a report carries.
+func (p *Process) take(rep report, fds []int) error {
+	switch rep.kind {
+	case repLaunched:
+		if len(fds) == 1 && p.pidfd == nil {
+			var err error
+			if p.pidfd, err = sys.PollFile(fds[0], "pidfd"); err != nil {
+				sys.CloseAll(fds)
+			}
+			return err
+		}
+	case repProgram:
+		if len(fds) == 1 && p.program == nil {
+			p.program, fds = os.NewFile(uintptr(fds[0]), "pidfd"), nil
+		}
+	case repReady:
+		for i := range p.exported {
+			if rep.exported&(1<<i) != 0 && len(fds) > 0 {
+				p.exported[i] = os.NewFile(uintptr(fds[0]), "sandbox")
+				fds = fds[1:]
+			}
+		}
+	case repExit:
+		p.exit = &rep
+	}
+	sys.CloseAll(fds)
+	return nil
+}
+
+// discard undoes a launch that has failed.
+func (p *Process) discard() {
+	p.Kill()
+	p.sock.Close()
+	if p.pidfd != nil {
+		p.pidfd.SetReadDeadline(time.Now().Add(killTimeout))
+		sys.WaitReadable(p.pidfd)
+	}
+	p.Close()
+}
+
+// Export returns the descriptor that the plan exported in a slot, nil without
+// one. It stays the Process's until Close.
+func (p *Process) Export(slot int) *os.File { return p.exported[slot] }
+
+// Kill kills every process of the sandbox (the kernel does so when its PID 1
+// dies, pid_namespaces(7)). It does not wait.
+func (p *Process) Kill() error { return signal(p.pidfd, syscall.SIGKILL) }
+
+// Signal sends a signal to the program.
+func (p *Process) Signal(sig syscall.Signal) error { return signal(p.program, sig) }
+
+// signal takes a process that is gone for no error.
+func signal(pidfd *os.File, sig syscall.Signal) error {
+	if pidfd == nil {
+		return nil
+	}
+	err := sys.PidfdSignal(pidfd, sig)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// Wait blocks until no process of the sandbox is left, and returns the
+// program's wait status. ok is false where PID 1 was killed before the program
+// ended. Wait is called once.
+func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
+	for p.exit == nil {
+		rep, fds, recvErr := recvReport(p.sock)
+		if recvErr != nil {
+			break // PID 1 is dead: nobody else holds the other end
+		}
+		if err := p.take(rep, fds); err != nil {
+			return 0, false, err
+		}
+	}
+	err = p.awaitDeath()
+	if p.exit == nil {
+		return 0, false, err
+	}
+	return syscall.WaitStatus(p.exit.value), true, err
+}
+
+// awaitDeath waits for the end of PID 1, which is the last process of its
+// namespace to be gone.
+func (p *Process) awaitDeath() error {
+	for range killTries {
+		p.pidfd.SetReadDeadline(time.Now().Add(killTimeout))
+		err := sys.WaitReadable(p.pidfd)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		p.Kill()
+	}
+	return &errdef.Error{Code: errdef.State, Op: "kill", Msg: "a killed sandbox still has processes",
+		Hint: "a process is stuck in the kernel (state D); see ps -o pid,state,wchan"}
+}
+
+// Close releases the descriptors.
+func (p *Process) Close() {
+	p.sock.Close()
+	for _, f := range []*os.File{p.pidfd, p.program} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	for i, f := range p.exported {
+		if f != nil {
+			f.Close()
+			p.exported[i] = nil
+		}
+	}
+}
+
+// stepError turns the launcher's (step, operation, errno) into a typed error.
+func stepError(p *plan.Plan, rep report) error {
+	errno := syscall.Errno(rep.value)
+	e := &errdef.Error{Code: errdef.Setup, Op: rep.op.String(), Errno: errno,
+		Msg: "cannot set up the sandbox"}
+	var o plan.Operation
+	if int(rep.step) < len(p.Ops) && p.Ops[rep.step].Op == rep.op {
+		o = p.Ops[rep.step]
+		e.Path = rep.op.String() + " " + o.Detail()
+	}
+	switch rep.op {
+	case plan.OpExec:
+		e.Path, e.Msg = o.Strings[o.Args[0]], "cannot be executed in the sandbox"
+		e.Code = errdef.NotExecutable
+		if errno == syscall.ENOENT || errno == syscall.ENOTDIR {
+			e.Code, e.Msg = errdef.CommandNotFound, "no such program in the sandbox"
+		}
+		if errno == syscall.E2BIG {
+			e.Code, e.Msg = errdef.Invalid, "arguments and environment are too large"
+		}
+	case plan.OpChdir:
+		e.Path, e.Msg, e.Code = "cwd "+o.Strings[0], "cannot be entered in the sandbox", errdef.Invalid
+	case plan.OpBoot:
+		e.Msg = "user namespaces are not available to this user"
+		e.Code = errdef.Unsupported
+		e.Hint = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces) or run as root"
+	case plan.OpCopy:
+		e.Path, e.Msg = "file "+o.Strings[0], "cannot be copied into the workspace"
+		if errno == syscall.ENOSPC {
+			e.Hint = "raise the workspace limit"
+		}
+	case plan.OpBind:
+		e.Path, e.Msg = "bind "+o.Strings[0]+" on /"+o.Strings[1], "cannot be mounted"
+	}
+	return e
+}
