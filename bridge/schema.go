@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -79,6 +80,13 @@ func (s *schema) walk(n *jsonschema.Schema, own *bool) error {
 	if n.DynamicRef != "" || n.DynamicAnchor != "" || n.Anchor != "" || n.ID != "" && n != s.root ||
 		n.UnevaluatedItems != nil || n.UnevaluatedProperties != nil || n.Vocabulary != nil {
 		*own = false
+	}
+	for _, t := range append(slices.Clone(n.Types), n.Type) {
+		switch t {
+		case "", "null", "boolean", "integer", "number", "string", "array", "object":
+		default:
+			return fmt.Errorf("there is no type %s", quote(t))
+		}
 	}
 	if n.Ref != "" {
 		target := s.pointer(n.Ref)
