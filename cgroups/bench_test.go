@@ -112,3 +112,21 @@ func BenchmarkOpenClose(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOneShot is what `sbxrun do` pays, entering and counters excepted.
+func BenchmarkOneShot(b *testing.B) {
+	requireRoot(b)
+	for b.Loop() {
+		l, err := Detect()
+		if err != nil {
+			b.Fatal(err)
+		}
+		g, err := NewSingle(l, uniqueID(), testLimits())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := g.Remove(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

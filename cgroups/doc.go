@@ -6,6 +6,7 @@
 //	Open    ->  Parent    sbxrun-<supervisor>/ in each hierarchy that is needed
 //	New     ->  Group     <supervisor's>/<id>/ with its limits written, still empty
 //
+// [NewSingle] is the last two in one for a supervisor with a single sandbox.
 // Everything works on cgroup v2, on v1 and on any mixture of both: every
 // controller is used where the host has it. A controller that is missing is an
 // error of code unsupported, never a limit left out.

@@ -2,6 +2,7 @@ package cgroups
 
 import (
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ func TestLimitsAreSet(t *testing.T) {
 		case tr.has("memory"):
 			want[[2]string{"memory", "memory.limit_in_bytes"}] = "104857600"
 			want[[2]string{"memory", "memory.memsw.limit_in_bytes"}] = "104857600"
+			want[[2]string{"memory", socketLimitV1}] = "13107200"
 		}
 		switch {
 		case tr.has("cpu") && tr.version == 2:
@@ -62,6 +64,34 @@ func TestMemory(t *testing.T) {
 	s := stats(t, above)
 	if s.OOMKills != 1 || s.MemoryPeak > lim.Memory {
 		t.Errorf("above the limit: %+v", s)
+	}
+}
+
+// TestSocketMemory: what waits in loopback connections is memory too.
+func TestSocketMemory(t *testing.T) {
+	p := openParent(t)
+	lim := testLimits()
+	lim.Memory = 128 << 20
+	bound := lim.Memory + socketMemoryV1(lim.Memory)
+	queued := func(cmd *exec.Cmd) (int64, error) {
+		out, err := cmd.Output()
+		n, _ := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+		return n, err
+	}
+	free := exec.Command("/proc/self/exe")
+	free.Env = []string{helperEnv + "=queue:100"}
+	if n, err := queued(free); err != nil || n < bound {
+		t.Skipf("without a limit only %d bytes (%v): this host cannot tell", n, err)
+	}
+	g := newGroup(t, p, lim)
+	n, err := queued(helper(g, "queue:100"))
+	s := stats(t, g)
+	t.Logf("%d MiB queued under a limit of %d MiB, %d OOM kills", n>>20, lim.Memory>>20, s.OOMKills)
+	if _, v2 := g.CloneFD(); v2 && s.OOMKills > 0 {
+		return // in the one limit for all: the program went over it
+	}
+	if err != nil || n > bound || n < 1<<20 {
+		t.Errorf("%v: %d bytes queued, the limit is %d", err, n, bound)
 	}
 }
 

@@ -23,8 +23,8 @@ const (
 	removePauseMax = 10 * time.Millisecond
 )
 
-// Group is the group of one sandbox in all hierarchies. Only [Parent.New]
-// makes one; the zero value does nothing but fail. Its methods may be called
+// Group is the group of one sandbox in all hierarchies. Only [Parent.New] and
+// [NewSingle] make one; the zero value does nothing but fail. Its methods may be called
 // from any goroutine.
 type Group struct {
 	parent *Parent
@@ -58,7 +58,11 @@ func (p *Parent) New(id string, lim Limits) (*Group, error) {
 	if p.closed {
 		return nil, &errdef.Error{Code: errdef.State, Op: "cgroup-mkdir", Path: p.name, Msg: "the parent group is closed"}
 	}
-	g := &Group{parent: p, id: id, denials: -1}
+	return p.make(id, lim)
+}
+
+func (p *Parent) make(name string, lim Limits) (*Group, error) {
+	g := &Group{parent: p, id: name, denials: -1}
 	for i := range p.trees {
 		if err := g.add(i, lim); err != nil {
 			g.undo()
@@ -182,6 +186,9 @@ func (g *Group) Remove() error {
 		g.made = g.made[:last]
 	}
 	g.release()
+	if g.parent.single {
+		g.parent.undo()
+	}
 	return nil
 }
 

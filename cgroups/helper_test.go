@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 		d, _ := time.ParseDuration(arg)
 		for end := time.Now().Add(d); time.Now().Before(end); {
 		}
+	case "queue": // fill the buffers of that many loopback connections
+		n, _ := strconv.Atoi(arg)
+		fail(queueTCP(n))
 	case "use": // the whole life of a group, as whoever we are
 		fail(useGroup(arg))
 	case "reap":
@@ -75,6 +79,34 @@ func useGroup(id string) error {
 		return err
 	}
 	fmt.Println("done")
+	return nil
+}
+
+func queueTCP(connections int) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	total, chunk := 0, make([]byte, 64<<10)
+	for range connections {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return err
+		}
+		if _, err := l.Accept(); err != nil {
+			return err
+		}
+		// Never read, never closed: what was sent stays in the kernel.
+		for {
+			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			n, err := c.Write(chunk)
+			total += n
+			if err != nil {
+				break
+			}
+		}
+	}
+	fmt.Println(total)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,6 +94,58 @@ func TestRemoveBusy(t *testing.T) {
 	}
 }
 
+// TestSingle: the supervisor's directory is the group itself.
+func TestSingle(t *testing.T) {
+	requireRoot(t)
+	l, err := Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	before := openFiles(t)
+	id := uniqueID()
+	g, err := NewSingle(l, id, testLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewSingle(l, id, testLimits()); !errdef.Is(err, errdef.Exists) {
+		t.Errorf("the same id: %v", err)
+	}
+	out, err := inside(g, nil, "/bin/cat", "/proc/self/cgroup").Output()
+	if err != nil || !strings.Contains(string(out), "/"+prefix+id+"\n") {
+		t.Errorf("%v %s", err, out)
+	}
+	if s := stats(t, g); s.MemoryPeak == 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, l, id)
+	noMoreFiles(t, before)
+
+	// One that is left behind, with its process, is reaped as any other.
+	g, err = NewSingle(l, id, testLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := inside(g, nil, "/bin/sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitMember(t, g, cmd.Process.Pid)
+	if err := Reap(l, id); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the process was not killed")
+	}
+	nothingLeft(t, l, id)
+	if err := g.Remove(); err != nil {
+		t.Errorf("Remove after the reap: %v", err)
+	}
+}
+
 func waitMember(t *testing.T, g *Group, pid int) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -146,6 +199,7 @@ func TestNewUndoes(t *testing.T) {
 
 func TestConcurrent(t *testing.T) {
 	p := openParent(t)
+	runtime.GC()
 	before := openFiles(t)
 	var wg sync.WaitGroup
 	for i := range 100 {
@@ -158,7 +212,7 @@ func TestConcurrent(t *testing.T) {
 			if out, err := inside(g, nil, "/bin/true").CombinedOutput(); err != nil {
 				t.Errorf("%v %s", err, out)
 			}
-			if s, err := g.Stats(); err != nil || s.HasCPU && s.CPU == 0 || s.MemoryPeak == 0 {
+			if s, err := g.Stats(); err != nil || s.MemoryPeak == 0 {
 				t.Errorf("%+v %v", s, err)
 			}
 			if err := g.Remove(); err != nil {
@@ -167,11 +221,21 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for end := time.Now().Add(2 * time.Second); openFiles(t) > before && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	noMoreFiles(t, before)
+}
+
+// noMoreFiles checks that no cgroup descriptor stays; those that inside handed
+// to a child go with the garbage.
+func noMoreFiles(t *testing.T, before int) {
+	t.Helper()
+	after := 0
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		runtime.GC()
+		if after = openFiles(t); after <= before {
+			return
+		}
 	}
-	if after := openFiles(t); after > before+2 { // the runtime's own poller
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	t.Errorf("%d descriptors before, %d after", before, after)
 }
 
 func openFiles(t *testing.T) int {

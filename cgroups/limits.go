@@ -36,7 +36,8 @@ const (
 type Limits struct {
 	// Memory is the maximum of memory in bytes, a whole number of pages:
 	// anonymous memory, page cache, tmpfs and kernel memory on the sandbox's
-	// behalf.
+	// behalf. On v1 the buffers of TCP and UDP sockets have a limit of their own
+	// on top, an eighth of this one and at least 1 MiB; v2 has them in it.
 	Memory int64
 	// CPUQuota is the CPU time that all processes together may use per
 	// CPUPeriod: whole microseconds, at least 1 ms. Twice the period is two
