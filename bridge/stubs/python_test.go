@@ -93,7 +93,7 @@ func (s *served) python(program string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "python3", "-I", "-c",
+	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "-I", "-c",
 		"import sys; sys.path.insert(0, "+fmt.Sprintf("%q", filepath.Join(s.dir, "sdk"))+")\n"+program)
 	cmd.Env = []string{"SBX_BRIDGE=" + s.dir, "PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1", "LANG=C.UTF-8"}
 	var out, errs bytes.Buffer

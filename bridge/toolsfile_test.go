@@ -1,0 +1,269 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxrun/sbxrun/errdef"
+)
+
+// script writes an executable and returns its path.
+func script(t testing.TB, dir, name, body string) string {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	if err := os.WriteFile(p, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func toolsFile(t testing.TB, dir, text string) string {
+	t.Helper()
+	p := filepath.Join(dir, "tools.json")
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestToolsFile(t *testing.T) {
+	dir := t.TempDir()
+	script(t, dir, "w.sh", "cat")
+	set, err := LoadToolsFile(toolsFile(t, dir, `{"tools":[
+	 {"name":"get-weather","description":"d","inputSchema":{"type":"object","properties":{"z":{},"a":{}}},"outputSchema":{"type":"string"},
+	  "command":["./w.sh","--json"],"timeout":"10s","maxCalls":3,"concurrency":2,"env":{"K":"v"}},
+	 {"name":"bare","inputSchema":{"type":"object"},"command":["w.sh"]},
+	 {"name":"path","inputSchema":{"type":"object"},"command":["cat"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := set.Tools()[0]
+	if w.Timeout != 10*time.Second || w.MaxCalls != 3 || w.Concurrency != 2 {
+		t.Errorf("tool %+v", w)
+	}
+	if want := `{"v":1,"tools":[{"name":"get-weather","description":"d","inputSchema":{"type":"object","properties":{"z":{},"a":{}}},"outputSchema":{"type":"string"}},` +
+		`{"name":"bare","inputSchema":{"type":"object"}},{"name":"path","inputSchema":{"type":"object"}}]}` + "\n"; string(set.JSON()) != want {
+		t.Errorf("tools.json %s", set.JSON())
+	}
+	for i, c := range set.Tools() {
+		out, err := c.Handler.Call(t.Context(), Call{Args: json.RawMessage(`{"a":9007199254740993}`)})
+		if string(out) != `{"a":9007199254740993}` || err != nil {
+			t.Errorf("%d: %s %v", i, out, err)
+		}
+	}
+}
+
+func TestToolsFileRefusals(t *testing.T) {
+	dir := t.TempDir()
+	const ok = `"name":"a","inputSchema":{"type":"object"},"command":["cat"]`
+	for text, want := range map[string]string{
+		``:                               "unexpected end",
+		`[]`:                             "must be an object",
+		`{}`:                             `"tools"`,
+		`{"tools":null}`:                 `"tools"`,
+		`{"tools":[],"tool":[]}`:         `unknown field "tool"`,
+		`{"Tools":[]}`:                   `unknown field "Tools"`,
+		`{"tools":[]} {}`:                "text after",
+		`{"tools":[],"tools":[]}`:        "duplicate key",
+		`{"tools":[{` + ok + `,"x":1}]}`: `tools[0]: unknown field "x"`,
+		`{"tools":[{` + ok + `,"Timeout":"1s"}]}`:                                                                                        `unknown field "Timeout"`,
+		`{"tools":[{` + ok + `},{` + ok + `}]}`:                                                                                          `"a": the name is there twice`,
+		`{"tools":[{` + ok + `,"timeout":"soon"}]}`:                                                                                      `tool "a": field "timeout"`,
+		`{"tools":[{` + ok + `,"timeout":"-1s"}]}`:                                                                                       `field "timeout"`,
+		`{"tools":[{` + ok + `,"timeout":10}]}`:                                                                                          `field "timeout"`,
+		`{"tools":[{` + ok + `,"maxCalls":0}]}`:                                                                                          `field "maxCalls"`,
+		`{"tools":[{` + ok + `,"maxCalls":1.5}]}`:                                                                                        `field "maxCalls"`,
+		`{"tools":[{` + ok + `,"concurrency":-1}]}`:                                                                                      `field "concurrency"`,
+		`{"tools":[{` + ok + `,"env":{"A=B":"c"}}]}`:                                                                                     `env`,
+		`{"tools":[{` + ok + `,"env":null}]}`:                                                                                            `field "env"`,
+		`{"tools":[{"name":"b","command":["cat"]}]}`:                                                                                     `tool "b": field "inputSchema"`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object"}}]}`:                                                                       `tool "b": field "command"`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object"},"command":["./nope"]}]}`:                                                  `"./nope": not found`,
+		`{"tools":[{"name":"b c","inputSchema":{"type":"object"},"command":["cat"]}]}`:                                                   `"b c": bad name`,
+		`{"tools":[{"inputSchema":{"type":"object"},"command":["cat"]}]}`:                                                                `bad name`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"array"},"command":["cat"]}]}`:                                                      `tool "b": broken inputSchema`,
+		`{"tools":[{"name":"b","inputSchema":true,"command":["cat"]}]}`:                                                                  `tool "b": broken inputSchema`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object","properties":[]},"command":["cat"]}]}`:                                     `tool "b": broken inputSchema`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object","properties":{"x":{"pattern":"("}}},"command":["cat"]}]}`:                  `tool "b": broken inputSchema`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object","properties":{"x":{"$ref":"#/no"}}},"command":["cat"]}]}`:                  `tool "b": broken inputSchema`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object","$schema":"http://json-schema.org/draft-04/schema#"},"command":["cat"]}]}`: `$schema`,
+		`{"tools":[{"name":"b","inputSchema":{"type":"object"},"outputSchema":{"type":"x"},"command":["cat"]}]}`:                         `tool "b": broken outputSchema`,
+	} {
+		set, err := LoadToolsFile(toolsFile(t, dir, text))
+		if set != nil || !errdef.Is(err, errdef.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v, want %s", text, err, want)
+		}
+	}
+	if _, err := LoadToolsFile(filepath.Join(dir, "absent")); !errdef.Is(err, errdef.NotFound) {
+		t.Errorf("absent: %v", err)
+	}
+	if _, err := LoadToolsFile(toolsFile(t, dir, `{"tools":[{`+ok+`}]}`)); err != nil {
+		t.Errorf("control: %v", err)
+	}
+}
+
+func command1(t testing.TB, body string, env map[string]string) Handler {
+	t.Helper()
+	h, err := Command([]string{script(t, t.TempDir(), "tool", body)}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestCommand(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_HOST", "x")
+	for _, c := range []struct{ body, out, fail string }{
+		{`cat`, `{"a":1}`, ""},
+		{`echo 5; exit 0`, `5`, ""},
+		{`echo "{\"n\":$#,\"wd\":\"$PWD\"}"`, `{"n":0,"wd":"/"}`, ""},
+		{`env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= | sort | tr '\n' ' ' | sed 's/.*/"&"/'`,
+			`"K=v LANG=C.UTF-8 ` + commandPath + ` "`, ""},
+		{`echo 'one' >&2; echo ' last line ' >&2; echo >&2; exit 3`, "", "ToolError: last line"},
+		{`exit 4`, "", "ToolError: the tool ended with exit status 4"},
+		{`kill -9 $$`, "", "ToolError: the tool ended with signal: killed"},
+		{`echo not json`, "", "not one JSON value"},
+		{`echo 1 2`, "", "not one JSON value"},
+		{`true`, "", "not one JSON value"},
+		{`echo NaN`, "", "not one JSON value"},
+		{`ls -l /proc/self/fd | grep -c -e / -e : | sed 's/$//'`, "", ""},
+	} {
+		out, err := command1(t, c.body, map[string]string{"K": "v"}).Call(t.Context(), Call{Args: json.RawMessage(`{"a":1}`)})
+		switch {
+		case c.fail != "":
+			if err == nil || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: got %s, %v", c.body, out, err)
+			}
+		case err != nil || c.out != "" && string(out) != c.out:
+			t.Errorf("%s: got %s, %v", c.body, out, err)
+		}
+	}
+}
+
+// A tool's whole session dies at its deadline, and what it leaves behind when it
+// ends. The positive control is the pid file that shows the child was there.
+func TestCommandIsKilledWhole(t *testing.T) {
+	dir := t.TempDir()
+	pid := filepath.Join(dir, "pid")
+	h := command1(t, `sleep 100 & echo $! > `+pid+`; wait`, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	_, err := h.Call(ctx, Call{Args: json.RawMessage(`{}`)})
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > time.Second {
+		t.Errorf("got %v after %s", err, time.Since(begin))
+	}
+	dead(t, pid)
+	h = command1(t, `sleep 100 >/dev/null 2>&1 & echo $! > `+pid+`; echo 1`, nil)
+	if out, err := h.Call(t.Context(), Call{Args: json.RawMessage(`{}`)}); string(out) != "1" || err != nil {
+		t.Errorf("got %s %v", out, err)
+	}
+	dead(t, pid)
+	// One that left the session cannot hold the pipes for long.
+	h = command1(t, `setsid sleep 1 & echo 2`, nil)
+	begin = time.Now()
+	if out, err := h.Call(t.Context(), Call{Args: json.RawMessage(`{}`)}); string(out) != "2" || err != nil || time.Since(begin) > 700*time.Millisecond {
+		t.Errorf("got %s %v after %s", out, err, time.Since(begin))
+	}
+}
+
+func dead(t *testing.T, pidfile string) {
+	t.Helper()
+	raw, err := os.ReadFile(pidfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the child is dead", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
+		return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || err == nil && bytes.Contains(stat, []byte(") Z "))
+	})
+}
+
+// 1 GiB of output is cut off at the cap, in little memory and time.
+func TestCommandOutputIsCapped(t *testing.T) {
+	h := command1(t, `head -c 1073741824 /dev/zero`, nil)
+	begin := time.Now()
+	_, err := h.Call(t.Context(), Call{Args: json.RawMessage(`{}`)})
+	var te *ToolError
+	if !errors.As(err, &te) || te.Code != TooLarge || time.Since(begin) > 5*time.Second {
+		t.Errorf("got %v after %s", err, time.Since(begin))
+	}
+	h = command1(t, `head -c 104857600 /dev/zero >&2; echo end >&2; exit 1`, nil)
+	if _, err := h.Call(t.Context(), Call{Args: json.RawMessage(`{}`)}); err == nil || !strings.HasSuffix(err.Error(), "end") {
+		t.Errorf("stderr: %v", err)
+	}
+	// A large argument that the tool never reads.
+	h = command1(t, `echo 1`, nil)
+	if out, err := h.Call(t.Context(), Call{Args: json.RawMessage(`{"v":"` + strings.Repeat("x", 900000) + `"}`)}); string(out) != "1" || err != nil {
+		t.Errorf("unread input: %s %v", out, err)
+	}
+}
+
+func TestFunc(t *testing.T) {
+	type in struct {
+		City string  `json:"city" jsonschema:"where"`
+		Days int     `json:"days,omitempty"`
+		Any  any     `json:"any,omitempty"`
+		F    float64 `json:"f,omitempty"`
+	}
+	type out struct {
+		Text string `json:"text"`
+		Any  any    `json:"any"`
+	}
+	tool, err := Func("f", "d", func(_ context.Context, a in) (out, error) {
+		switch a.City {
+		case "err":
+			return out{}, errors.New("secret /host")
+		case "typed":
+			return out{}, &ToolError{Type: "CityError", Message: "no city"}
+		}
+		return out{Text: fmt.Sprint(a.City, a.Days), Any: a.Any}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan, err := Func("nan", "", func(context.Context, struct{}) (any, error) { return make(chan int), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Config{MaxCalls: 100}, tool, nan)
+	for i, c := range []struct{ tool, args, want string }{
+		{"f", `{"city":"Rome","days":3}`, `{"text":"Rome3","any":null}`},
+		{"f", `{"city":"x","any":[9007199254740993]}`, `{"text":"x0","any":[9007199254740993]}`},
+		{"f", `{"city":"x","days":1.5}`, `invalid_args`},
+		{"f", `{"city":"x","days":99999999999999999999}`, `invalid_args`},
+		{"f", `{"City":"x"}`, `invalid_args`},
+		{"f", `{"city":"x","more":1}`, `invalid_args`},
+		{"f", `{"city":"\ud800"}`, `invalid_args`},
+		{"f", `{"city":"\ud83d\ude00"}`, `{"text":"😀0","any":null}`},
+		{"f", `{"city":"x","f":{"$sbx":"float","v":"nan"}}`, `invalid_args`},
+		{"f", `{"city":"err"}`, `ToolError: the tool failed`},
+		{"f", `{"city":"typed"}`, `CityError: no city`},
+		{"nan", `{}`, `cannot be written`},
+	} {
+		got := r.ask(seq(i), fmt.Sprintf(`{"tool":%q,"args":%s}`, c.tool, c.args))
+		if string(got.Result) != c.want && (got.Error == "" || !strings.Contains(string(got.Code)+got.Error, c.want)) {
+			t.Errorf("%s: got %s %s %s, want %s", c.args, got.Result, got.Code, got.Error, c.want)
+		}
+	}
+	if _, err := Func("f", "", func(context.Context, int) (int, error) { return 0, nil }); !errdef.Is(err, errdef.Invalid) {
+		t.Errorf("int argument: %v", err)
+	}
+	if _, err := Func("f", "", func(context.Context, *in) (int, error) { return 0, nil }); err != nil {
+		t.Errorf("pointer argument: %v", err)
+	}
+}
