@@ -32,11 +32,12 @@ type Capabilities struct {
 
 // CreateRequest is one sandbox to create. The descriptors stay the caller's.
 type CreateRequest struct {
-	Template, Sandbox *plan.Plan
-	Stdio             [3]int
-	CgroupFD          int   // cgroup v2 directory, -1 = none
-	JoinFDs           []int // cgroup v1 files to enter
-	FileFDs           []int // input files
+	Template *plan.Shared
+	Sandbox  *plan.Plan
+	Stdio    [3]int
+	CgroupFD int   // cgroup v2 directory, -1 = none
+	JoinFDs  []int // cgroup v1 files to enter
+	FileFDs  []int // input files
 }
 
 // Process is a sandbox that an engine started.
@@ -57,8 +58,8 @@ type Process interface {
 // directEngine adapts package direct.
 type directEngine struct{ launcher *direct.Launcher }
 
-func newDirectEngine() (Engine, error) {
-	l, err := direct.Start()
+func newDirectEngine(oneShot bool) (Engine, error) {
+	l, err := direct.Start(oneShot)
 	if err != nil {
 		return nil, err
 	}

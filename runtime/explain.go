@@ -41,7 +41,7 @@ func Explain(p Policy) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Spec: p.spec(view)}
+	e := &Explanation{Spec: p.spec(view, true)}
 	in := plan.Input{Spec: e.Spec, View: view, Filters: filters, HardLimit: hardLimit, FirstFile: plan.FDFirst + 1,
 		RequestBytes: p.requestBytes(),
 		IDs:          plan.IDs{UID: idBase, GID: idBase, SupervisorUID: idBase + 1, SupervisorGID: idBase + 1}}

@@ -34,6 +34,9 @@ type Options struct {
 	// StateDir holds the supervisor's record while it lives; "" means
 	// /run/sbxrun for root and $XDG_RUNTIME_DIR/sbxrun otherwise.
 	StateDir string
+	// OneShot says that the host will start a single sandbox, so that nothing is
+	// kept ready for the next one.
+	OneShot bool
 }
 
 // Host builds and supervises sandboxes: one launcher process, one inotify
@@ -45,11 +48,17 @@ type Host struct {
 	parent  *cgroups.Parent
 	watcher *bridge.Watcher
 
-	mu       sync.Mutex
-	closed   bool
-	running  map[*Sandbox]struct{}
-	ids      idPool
-	hostView map[rootfs.Identity]*rootfs.View
+	mu      sync.Mutex
+	closed  bool
+	running map[*Sandbox]struct{}
+	ids     idPool
+	roots   map[rootfs.Identity]*root // of the host view
+}
+
+// root is a root file system with its template.
+type root struct {
+	view     *rootfs.View
+	template *plan.Shared
 }
 
 // RunOptions are the parts of one run that are no policy.
@@ -74,10 +83,16 @@ type RunOptions struct {
 // Errors: [errdef.Unsupported] with a hint where the host cannot enforce what
 // every sandbox needs.
 func Open(opts Options) (*Host, error) {
-	h := &Host{running: map[*Sandbox]struct{}{}, hostView: map[rootfs.Identity]*rootfs.View{}}
+	h := &Host{running: map[*Sandbox]struct{}{}, roots: map[rootfs.Identity]*root{}}
 	var undo undoStack
 	defer undo.run()
 
+	// First, because it works on its own while the rest is prepared.
+	var err error
+	if h.engine, err = newDirectEngine(opts.OneShot); err != nil {
+		return nil, err
+	}
+	undo.add(func() { h.engine.Close() })
 	dir, err := stateDir(opts)
 	if err != nil {
 		return nil, err
@@ -106,9 +121,6 @@ func Open(opts Options) (*Host, error) {
 		return nil, err
 	}
 	undo.add(func() { h.watcher.Close() })
-	if h.engine, err = newDirectEngine(); err != nil {
-		return nil, err
-	}
 	h.ids = idPool{first: h.self.firstID}
 	undo.release()
 	return h, nil
@@ -178,28 +190,40 @@ func RefusedResult(err error) *Result {
 	return &Result{Reason: reason, Error: NewErrorRecord(err)}
 }
 
-// view returns the root file system's view. The host's own is read once per
-// identity: what is in /usr may change, the places do not.
-func (h *Host) view(p *Policy) (*rootfs.View, error) {
+// root returns the policy's root file system. The host's own view is read once
+// per identity: what is in /usr may change, the places do not.
+func (h *Host) root(p *Policy, rootless bool) (*root, error) {
 	if p.Rootfs.Dir != "" || len(p.Binds) > 0 {
-		return buildView(p)
+		return newRoot(p, rootless)
 	}
 	id := rootfs.Identity{UID: p.UID, GID: p.GID, Hostname: p.Hostname}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v := h.hostView[id]; v != nil {
-		return v, nil
+	if r := h.roots[id]; r != nil {
+		return r, nil
 	}
-	v, err := buildView(p)
-	if err == nil && len(h.hostView) < maxCachedViews {
-		h.hostView[id] = v
+	r, err := newRoot(p, rootless)
+	if err == nil && len(h.roots) < maxCachedRoots {
+		h.roots[id] = r
 	}
-	return v, err
+	return r, err
 }
 
-// maxCachedViews bounds the cache; identities beyond it cost a few dozen
+// maxCachedRoots bounds the cache; identities beyond it cost a few dozen
 // lstat(2) calls each time.
-const maxCachedViews = 64
+const maxCachedRoots = 64
+
+func newRoot(p *Policy, rootless bool) (*root, error) {
+	v, err := buildView(p)
+	if err != nil {
+		return nil, err
+	}
+	t, err := plan.NewShared(plan.Template(v, rootless))
+	if err != nil {
+		return nil, err
+	}
+	return &root{v, t}, nil
+}
 
 func buildView(p *Policy) (v *rootfs.View, err error) {
 	if p.Rootfs.Dir != "" {

@@ -117,11 +117,11 @@ func (h *Host) unregister(s *Sandbox) {
 func (s *Sandbox) launch(ctx context.Context) (err error) {
 	var undo undoStack
 	defer undo.run()
-	view, err := s.host.view(&s.policy)
+	root, err := s.host.root(&s.policy, s.host.engine.Capabilities().Rootless)
 	if err != nil {
 		return err
 	}
-	s.spec = s.policy.spec(view)
+	s.spec = s.policy.spec(root.view, s.opts.Events != nil)
 	if err := s.events.start(s.spec); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(func() { s.group.Remove() })
-	in, err := s.compileInput(view, ids, files)
+	in, err := s.compileInput(root.view, ids, files)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	}
 	undo.add(func() { s.streams[0].close(); s.streams[1].close() })
 	cgroupFD, _ := s.group.CloneFD()
-	s.proc, err = s.host.engine.Create(CreateRequest{Template: plan.Template(view, ids.Rootless), Sandbox: sandbox,
+	s.proc, err = s.host.engine.Create(CreateRequest{Template: root.template, Sandbox: sandbox,
 		Stdio: [3]int{stdio[0], stdio[1], stdio[2]}, CgroupFD: cgroupFD, JoinFDs: s.group.JoinFDs(), FileFDs: fds})
 	if err != nil {
 		return s.explainFailure(err)

@@ -46,8 +46,10 @@ func (p *Policy) requestBytes() int64 {
 }
 
 // spec describes the sandbox as an OCI runtime spec: the one description that
-// the plan is compiled from and that `explain --format oci` prints.
-func (p *Policy) spec(view *rootfs.View) *specs.Spec {
+// the plan is compiled from and that `explain --format oci` prints. The filter's
+// rules in OCI form are long; where nobody reads them (full is false) only their
+// default stands for them.
+func (p *Policy) spec(view *rootfs.View, full bool) *specs.Spec {
 	l := &p.Limits
 	memory, pids, period := l.Memory, l.Pids+1, uint64(cgroups.DefaultCPUPeriod/time.Microsecond)
 	quota, swappiness := int64(cgroups.CPUs(l.CPUs)/time.Microsecond), uint64(0)
@@ -71,7 +73,7 @@ func (p *Policy) spec(view *rootfs.View) *specs.Spec {
 		Linux: &specs.Linux{
 			MaskedPaths:   maskedPaths(),
 			ReadonlyPaths: []string{"/proc/sys"},
-			Seccomp:       seccomp.Spec(goruntime.GOARCH),
+			Seccomp:       &specs.LinuxSeccomp{DefaultAction: specs.ActErrno},
 			Resources: &specs.LinuxResources{
 				Memory: &specs.LinuxMemory{Limit: &memory, Swap: &memory, Swappiness: &swappiness},
 				CPU:    &specs.LinuxCPU{Quota: &quota, Period: &period},
@@ -88,6 +90,9 @@ func (p *Policy) spec(view *rootfs.View) *specs.Spec {
 			"dev.sbxrun.tool-timeout":     p.Bridge.ToolTimeout.String(),
 			"dev.sbxrun.tool-concurrency": strconv.Itoa(p.Bridge.Concurrency),
 		},
+	}
+	if full {
+		s.Linux.Seccomp = seccomp.Spec(goruntime.GOARCH)
 	}
 	for _, ns := range plan.Namespaces() {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: ns})

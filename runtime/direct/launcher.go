@@ -36,7 +36,7 @@ const (
 	// maxFDs is the launcher's MAX_FDS.
 	maxFDs = 200
 
-	requestSize = 16
+	requestSize = 24
 	reportSize  = 24
 )
 
@@ -46,6 +46,7 @@ const (
 	reqTemplate requestType = 1
 	reqLaunch   requestType = 2
 	reqDrop     requestType = 3
+	reqSpare    requestType = 4
 )
 
 type reportType uint32
@@ -71,6 +72,7 @@ type report struct {
 // Launcher is the helper process. It is safe for concurrent use.
 type Launcher struct {
 	rootless bool
+	refill   bool // keep a network namespace ready for the next sandbox
 
 	mu    sync.Mutex
 	ctl   *os.File // nil while there is no process
@@ -85,13 +87,14 @@ type slot struct {
 }
 
 // Start starts the launcher. Without root it works in a user namespace of its
-// own (rootless).
-func Start() (*Launcher, error) {
+// own (rootless). A launcher that will serve one sandbox only (oneShot) keeps
+// nothing ready for a next one.
+func Start(oneShot bool) (*Launcher, error) {
 	if len(launcherImage) == 0 {
 		return nil, &errdef.Error{Code: errdef.Unsupported, Op: "launcher",
 			Msg: "the direct engine supports x86-64 and arm64 only"}
 	}
-	l := &Launcher{rootless: os.Geteuid() != 0}
+	l := &Launcher{rootless: os.Geteuid() != 0, refill: !oneShot}
 	if err := l.spawn(); err != nil {
 		return nil, err
 	}
@@ -132,6 +135,9 @@ func (l *Launcher) spawn() error {
 		return fail(err)
 	}
 	l.ctl, l.pid, l.slots = ctl, pid, map[[sha256.Size]byte]*slot{}
+	// While the host prepares the first sandbox, the launcher makes its network
+	// namespace. A launcher that is dead already shows at the next request.
+	_ = l.write(reqSpare, 0, 0, nil)
 	return nil
 }
 
@@ -154,7 +160,8 @@ func (l *Launcher) stop() error {
 
 // Request is one sandbox to launch. The descriptors stay the caller's.
 type Request struct {
-	Template, Sandbox *plan.Plan
+	Template *plan.Shared
+	Sandbox  *plan.Plan
 	// Stdio are the program's descriptors 0, 1 and 2.
 	Stdio [3]int
 	// CgroupFD is the cgroup v2 directory to be born into, -1 for none; JoinFDs
@@ -211,7 +218,7 @@ func (l *Launcher) Launch(r Request) (*Process, error) {
 
 // send makes sure of the template and sends the launch request; a launcher that
 // has died is replaced once.
-func (l *Launcher) send(template *plan.Plan, cgroup uint32, fds []int) error {
+func (l *Launcher) send(template *plan.Shared, cgroup uint32, fds []int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
@@ -239,7 +246,11 @@ func launcherGone(err error) bool {
 
 func (l *Launcher) write(kind requestType, slot, cgroup uint32, fds []int) error {
 	b := make([]byte, 0, requestSize)
-	for _, v := range []uint32{uint32(kind), slot, cgroup, uint32(len(fds))} {
+	spare := uint32(0)
+	if kind == reqSpare || (kind == reqLaunch && l.refill) {
+		spare = 1
+	}
+	for _, v := range []uint32{uint32(kind), slot, cgroup, uint32(len(fds)), spare, 0} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	if err := sys.SendFDs(l.ctl, b, fds); err != nil {
@@ -249,14 +260,9 @@ func (l *Launcher) write(kind requestType, slot, cgroup uint32, fds []int) error
 }
 
 // template returns the slot of a template, built on first use; l.mu is held.
-func (l *Launcher) template(t *plan.Plan) (uint32, error) {
-	data, err := t.Encode()
-	if err != nil {
-		return 0, err
-	}
-	key := sha256.Sum256(data)
+func (l *Launcher) template(t *plan.Shared) (uint32, error) {
 	l.clock++
-	if s := l.slots[key]; s != nil {
+	if s := l.slots[t.Key]; s != nil {
 		s.lastUsed = l.clock
 		return s.index, nil
 	}
@@ -264,7 +270,7 @@ func (l *Launcher) template(t *plan.Plan) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	planFD, err := sys.Memfd("sbxrun-template", data, false)
+	planFD, err := sys.Memfd("sbxrun-template", t.Data, false)
 	if err != nil {
 		return 0, setupErr(err)
 	}
@@ -286,9 +292,9 @@ func (l *Launcher) template(t *plan.Plan) (uint32, error) {
 		return 0, setupErr(err)
 	}
 	if rep.kind != repReady {
-		return 0, stepError(t, rep)
+		return 0, stepError(t.Plan, rep)
 	}
-	l.slots[key] = &slot{index: index, lastUsed: l.clock}
+	l.slots[t.Key] = &slot{index: index, lastUsed: l.clock}
 	return index, nil
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 
@@ -160,4 +161,21 @@ func execCountsOK(o *Operation) bool {
 		}
 	}
 	return a[0] >= 1 && a[1] >= 1 && a[0]+a[1]+a[2] == uint64(len(o.Strings))
+}
+
+// Shared is a plan that is executed once for many sandboxes (a template),
+// encoded once; Key names its content.
+type Shared struct {
+	Plan *Plan
+	Data []byte
+	Key  [sha256.Size]byte
+}
+
+// NewShared encodes a template's plan.
+func NewShared(p *Plan) (*Shared, error) {
+	data, err := p.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &Shared{Plan: p, Data: data, Key: sha256.Sum256(data)}, nil
 }

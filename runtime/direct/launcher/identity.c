@@ -46,12 +46,14 @@ long become_supervisor(u32 uid, u32 gid)
 	return r;
 }
 
-long drop_capabilities(void)
+/* Empties the capability sets. The bounding set matters to a process that will
+ * execve; PID 1 never does. */
+long drop_capabilities(int bounding)
 {
 	long r = sys5(__NR_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (r < 0)
 		return r;
-	for (long cap = 0; cap < CAP_COUNT; cap++) {
+	for (long cap = 0; bounding && cap < CAP_COUNT; cap++) {
 		r = sys5(__NR_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
 		if (r == -E_INVAL && cap > 0)
 			break;

@@ -39,7 +39,7 @@ static long confine_init(struct ctx *c, struct str filter)
 		short events, revents;
 	} pfd = {.fd = CONTROL_FD};
 	u64 now[2] = {0, 0};
-	long r = drop_capabilities();
+	long r = drop_capabilities(0);
 	if (r >= 0)
 		r = sys5(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (r >= 0)
@@ -69,12 +69,25 @@ static long confine_init(struct ctx *c, struct str filter)
 	return load_filter(filter);
 }
 
+/* The program's process waits for PID 1's word: once for its id maps, once
+ * before the execve, when PID 1 has given up its own rights. */
+static void await_init(struct ctx *c)
+{
+	char word;
+	long r;
+	do
+		r = sys3(__NR_read, c->sync, &word, 1);
+	while (r == -E_INTR);
+	if (r != 1) /* PID 1 failed and has reported it */
+		sys_exit(125);
+}
+
 /* Forks the program into its user namespace. Returns in the child with
  * *is_program set, and in PID 1, confined, with the program's pid. */
 long run_program_op(struct ctx *c, const struct op *op, int *is_program)
 {
 	int sv[2], pidfd = -1;
-	char num[24], go = 0;
+	char num[24];
 	struct report rep = {.type = REP_PROGRAM};
 	long r = sys4(__NR_socketpair, AF_UNIX_, SOCK_SEQPACKET_ | O_CLOEXEC_, 0, sv);
 	if (r < 0)
@@ -87,9 +100,7 @@ long run_program_op(struct ctx *c, const struct op *op, int *is_program)
 		sys_close(sv[0]);
 		c->sync = sv[1];
 		sys_close(CONTROL_FD);
-		r = sys3(__NR_read, sv[1], &go, 1);
-		if (r != 1) /* PID 1 failed and has reported it */
-			sys_exit(125);
+		await_init(c);
 		return 0;
 	}
 	sys_close(sv[1]);
@@ -98,12 +109,16 @@ long run_program_op(struct ctx *c, const struct op *op, int *is_program)
 	r = write_map(num, "gid_map", op->arg[2], op->arg[3]);
 	if (r >= 0)
 		r = write_map(num, "uid_map", op->arg[0], op->arg[1]);
+	if (r >= 0) /* from here on both work at the same time */
+		r = sys3(__NR_write, c->sync, "m", 1);
 	if (r >= 0)
 		r = send_report(CONTROL_FD, &rep, &pidfd, 1);
 	if (r >= 0)
 		r = confine_init(c, plan_str(op, 0));
 	if (r >= 0)
 		r = sys3(__NR_write, c->sync, "g", 1);
+	if (r == -E_PIPE) /* the program's side has failed already; its report is next */
+		r = 0;
 	return r < 0 ? r : pid;
 }
 
@@ -171,6 +186,7 @@ static long run_last_op(struct ctx *c, const struct op *op)
 		return r < 0 ? r : load_filter(plan_str(op, 0));
 	}
 	case OP_EXEC:
+		await_init(c);
 		return exec_program(op);
 	default:
 		return run_op(c, op);

@@ -16,11 +16,14 @@
  *     |                                                        |---------------->|
  *     |  PROGRAM [pidfd]                                       |                 |
  *     |<-------------------------------------------------------|                 |
- *     |                                                        | id maps, drops  |
- *     |                                                        | its own rights  |
- *     |                                                        |  go             |
+ *     |                                                        | id maps         |
+ *     |                                                        |  mapped         |
  *     |                                                        |---------------->| program's part
- *     |                                                        |   EOF | report  | execve
+ *     |                                                        | drops its own   |
+ *     |                                                        | rights          |
+ *     |                                                        |  go             |
+ *     |                                                        |---------------->| execve
+ *     |                                                        |   EOF | report  |
  *     |  STARTED | FAILED(step, op, errno)                     |<----------------|
  *     |<-------------------------------------------------------|                 |
  *     |  EXIT(wait status)                                     |<----------------x
@@ -41,13 +44,15 @@
 #define MAX_SLOTS 64   /* templates: root configurations of one host */
 #define MAX_EXPORT 8   /* descriptors handed back in READY */
 
-enum request_type { REQ_TEMPLATE = 1, REQ_LAUNCH = 2, REQ_DROP = 3 };
+enum request_type { REQ_TEMPLATE = 1, REQ_LAUNCH = 2, REQ_DROP = 3, REQ_SPARE = 4 };
 
 struct request {
 	u32 type;
 	u32 slot;
 	u32 cgroup; /* index of the cgroup v2 directory descriptor + 1, 0 = none */
 	u32 nfds;
+	u32 spare; /* make a network namespace ahead when this is done */
+	u32 reserved;
 };
 
 enum report_type {
@@ -78,6 +83,7 @@ struct ctx {
 	u32 nfds;
 	int root;         /* template: the new root's mount */
 	int template_ns;
+	int net_ns;       /* a network namespace made ahead, or -1 */
 	int user_sysctl;  /* /proc/sys/user, opened before it is made read-only */
 	int export_fd[MAX_EXPORT];
 	u32 exported;
@@ -85,11 +91,12 @@ struct ctx {
 	int is_program;
 };
 
+long op_loopback(void);
 long send_report(int sock, const struct report *r, const int *fds, u32 nfds);
 long run_op(struct ctx *c, const struct op *op);
 long run_program_op(struct ctx *c, const struct op *op, int *is_program);
 long become_supervisor(u32 uid, u32 gid);
-long drop_capabilities(void);
+long drop_capabilities(int bounding);
 long load_filter(struct str filter);
 long set_identity(u32 uid, u32 gid, int keep_groups);
 __attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program);

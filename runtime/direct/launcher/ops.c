@@ -212,29 +212,40 @@ static long op_join(struct ctx *c, const struct op *op)
 }
 
 /* Hides a path of a file system that we mounted ourselves just now. A path
- * that this kernel does not have needs no mask. */
+ * that this kernel does not have needs no mask. The kernel itself tells a
+ * directory from a file: it refuses to mount one over the other. */
 static long op_mask(const struct op *op)
 {
-	struct statx st;
 	char *path = plan_str(op, 0).p;
-	long r = sys5(__NR_statx, AT_FDCWD_, path, AT_SYMLINK_NOFOLLOW_, STATX_TYPE, &st);
-	if (r == -E_NOENT)
-		return 0;
-	if (r < 0)
-		return r;
-	int dir = (st.stx_mode & 0170000) == 0040000;
-	return sys5(__NR_mount, plan_str(op, dir ? 2 : 1).p, path, 0, MS_BIND, 0);
+	long r = sys5(__NR_mount, plan_str(op, 1).p, path, 0, MS_BIND, 0);
+	if (r == -E_NOTDIR)
+		r = sys5(__NR_mount, plan_str(op, 2).p, path, 0, MS_BIND, 0);
+	return r == -E_NOENT ? 0 : r;
 }
 
-static long op_loopback(void)
+/* Fresh namespaces; the network one, by far the most expensive, may have been
+ * made ahead for this sandbox alone. */
+static long op_unshare(struct ctx *c, const struct op *op)
+{
+	u64 flags = op->arg[0];
+	if ((flags & CLONE_NEWNET) && c->net_ns >= 0) {
+		long r = sys2(__NR_setns, c->net_ns, CLONE_NEWNET);
+		if (r < 0)
+			return r;
+		flags &= ~(u64)CLONE_NEWNET;
+	}
+	return sys1(__NR_unshare, flags);
+}
+
+long op_loopback(void)
 {
 	struct ifreq ifr = {.ifr_name = "lo"};
 	int fd = (int)sys3(__NR_socket, 2 /* AF_INET */, 2 /* SOCK_DGRAM */ | O_CLOEXEC_, 0);
 	if (fd < 0)
 		return fd;
 	long r = sys3(__NR_ioctl, fd, IF_FLAGS_GET, &ifr);
-	if (r >= 0) {
-		ifr.ifr_flags = (short)(ifr.ifr_flags | 1 /* IFF_UP */);
+	if (r >= 0 && !(ifr.ifr_flags & 1 /* IFF_UP */)) {
+		ifr.ifr_flags = (short)(ifr.ifr_flags | 1);
 		r = sys3(__NR_ioctl, fd, IF_FLAGS_SET, &ifr);
 	}
 	sys_close(fd);
@@ -318,7 +329,7 @@ long run_op(struct ctx *c, const struct op *op)
 	case OP_ENTER:
 		return sys2(__NR_setns, c->template_ns, CLONE_NEWNS);
 	case OP_UNSHARE:
-		return sys1(__NR_unshare, op->arg[0]);
+		return op_unshare(c, op);
 	case OP_MOUNT: {
 		char *data = plan_str(op, 3).p, *type = plan_str(op, 2).p;
 		return sys5(__NR_mount, plan_str(op, 0).p, plan_str(op, 1).p, *type ? type : 0,
@@ -358,7 +369,7 @@ long run_op(struct ctx *c, const struct op *op)
 	case OP_IDENTITY:
 		return set_identity((u32)op->arg[0], (u32)op->arg[1], op->arg[2] != 0);
 	case OP_DROPCAPS:
-		return drop_capabilities();
+		return drop_capabilities(1);
 	default:
 		return -E_NOSYS;
 	}
