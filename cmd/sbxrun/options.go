@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -32,7 +33,7 @@ func limitOptions(p *runtime.Policy) []*option {
 		memoryOption(p),
 		{
 			name: "cpus", arg: "N", usage: "processors' worth of CPU time",
-			allowed: "0.01 to 8192, such as 1 or 0.5",
+			allowed: fmt.Sprintf("%v to %d, such as 1 or 0.5", leastCPUs, mostCPUs),
 			set: func(_ *request, v value) (err error) {
 				p.Limits.CPUs, err = read(p.Limits.CPUs)(values.Share(v.text, leastCPUs, mostCPUs))
 				return err

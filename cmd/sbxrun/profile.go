@@ -30,9 +30,9 @@ func loadProfile(path string, options []*option) (profile, error) {
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, &errdef.Error{Code: errdef.Invalid, Path: printable(path), Err: err}
+		return nil, &errdef.Error{Code: errdef.Invalid, Path: hostfile.Shown(path), Err: err}
 	}
-	return parseProfile(data, printable(path), dir, options)
+	return parseProfile(data, hostfile.Shown(path), dir, options)
 }
 
 // parseProfile reads the profile's text. It walks the tokens itself: the

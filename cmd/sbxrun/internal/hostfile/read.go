@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -98,12 +99,12 @@ func Kind(mode fs.FileMode) string {
 }
 
 func refuse(path, what string) error {
-	return &errdef.Error{Code: errdef.Invalid, Path: shown(path), Msg: what}
+	return &errdef.Error{Code: errdef.Invalid, Path: Shown(path), Msg: what}
 }
 
 // pathError keeps the kernel's reason only: the path is named once already.
 func pathError(path, what string, err error) error {
-	e := &errdef.Error{Code: errdef.Invalid, Path: shown(path), Msg: what}
+	e := &errdef.Error{Code: errdef.Invalid, Path: Shown(path), Msg: what}
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		e.Errno = errno
 	} else {
@@ -112,10 +113,10 @@ func pathError(path, what string, err error) error {
 	return e
 }
 
-// shown returns the path as one printable line.
-func shown(path string) string {
+// Shown returns the path as one printable line, whole: a cut path names nothing.
+func Shown(path string) string {
 	if path == "" || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }) {
-		return values.Quote(path)
+		return strconv.Quote(path)
 	}
 	return path
 }
