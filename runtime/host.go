@@ -218,7 +218,9 @@ func newRoot(p *Policy, rootless bool) (*root, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := plan.NewShared(plan.Template(v, rootless))
+	template := plan.Template(v, rootless)
+	weakenTemplate(template)
+	t, err := plan.NewShared(template)
 	if err != nil {
 		return nil, err
 	}

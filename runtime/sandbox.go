@@ -136,7 +136,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	}
 	s.freeIDs = freeIDs
 	undo.add(freeIDs)
-	if s.group, err = s.host.parent.New(s.id, s.policy.cgroupLimits()); err != nil {
+	if s.group, err = s.host.parent.New(s.id, weakenLimits(s.policy.cgroupLimits())); err != nil {
 		return err
 	}
 	undo.add(func() { s.group.Remove() })
@@ -148,6 +148,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	weakenPlan(sandbox)
 	stdio, err := s.openStdio(ids)
 	defer sys.CloseAll(stdio[3:])
 	if err != nil {
