@@ -6,31 +6,21 @@ import (
 )
 
 // hostEtc are the host's /etc entries that a program may need to run what is in
-// /usr, with the reason. None holds a secret or names the host; everything else
-// in /etc stays outside.
+// /usr, with the reason: as few as possible, since each is a mount of every
+// sandbox. None holds a secret or names the host; everything else in /etc stays
+// outside.
 func hostEtc() []string {
 	return []string{
-		"/etc/ld.so.cache",       // the dynamic linker's index of /usr/lib
-		"/etc/ld.so.conf",        // and where it came from, read by gcc and ldconfig -p
-		"/etc/ld.so.conf.d",      //
-		"/etc/alternatives",      // Debian's links from /usr/bin into /usr
-		"/etc/ssl/certs",         // public certificates: clients load them at start
-		"/etc/ssl/openssl.cnf",   //
-		"/etc/ca-certificates",   //
-		"/etc/protocols",         // getprotobyname(3)
-		"/etc/services",          // getservbyname(3)
-		"/etc/mime.types",        // Python's mimetypes
-		"/etc/magic",             // file(1)
-		"/etc/fonts",             // fontconfig
-		"/etc/perl",              // Debian's perl has part of @INC here
-		"/etc/python3",           // Debian's python3 defaults
-		"/etc/python3.11",        // sitecustomize of Debian 12
-		"/etc/java-17-openjdk",   // the JDK's /usr/lib/jvm links here
-		"/etc/inputrc",           // readline
-		"/etc/terminfo",          // terminal descriptions
-		"/etc/bash_completion.d", //
-		"/etc/debian_version",    // what distribution /usr is
-		"/etc/os-release",        // a link into /usr on most hosts
+		"/etc/ld.so.cache",     // the dynamic linker's index of /usr/lib
+		"/etc/alternatives",    // Debian's links from /usr/bin into /usr
+		"/etc/ssl/certs",       // public certificates: clients load them at start
+		"/etc/ssl/openssl.cnf", // and OpenSSL's providers
+		"/etc/protocols",       // getprotobyname(3)
+		"/etc/services",        // getservbyname(3)
+		"/etc/mime.types",      // Python's mimetypes
+		"/etc/fonts",           // fontconfig
+		"/etc/perl",            // Debian's perl has part of @INC here
+		"/etc/java-17-openjdk", // the JDK's /usr/lib/jvm links here
 	}
 }
 

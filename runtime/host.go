@@ -35,7 +35,7 @@ type Options struct {
 	// /run/sbxrun for root and $XDG_RUNTIME_DIR/sbxrun otherwise.
 	StateDir string
 	// OneShot says that the host will start a single sandbox, so that nothing is
-	// kept ready for the next one.
+	// kept ready for a next one; a second Start is refused.
 	OneShot bool
 }
 
@@ -45,11 +45,13 @@ type Options struct {
 type Host struct {
 	engine  Engine
 	self    *supervisor
-	parent  *cgroups.Parent
+	parent  *cgroups.Parent // nil for a OneShot host
+	layout  *cgroups.Layout
 	watcher *bridge.Watcher
 
 	mu      sync.Mutex
 	closed  bool
+	used    bool // a sandbox was started
 	running map[*Sandbox]struct{}
 	ids     idPool
 	roots   map[rootfs.Identity]*root // of the host view
@@ -97,26 +99,27 @@ func Open(opts Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout, err := cgroups.Detect()
-	if err != nil {
+	if h.layout, err = cgroups.Detect(); err != nil {
 		return nil, err
 	}
-	if missing := layout.Missing(); len(missing) > 0 {
+	if missing := h.layout.Missing(); len(missing) > 0 {
 		return nil, missing[0]
 	}
 	if err := checkCaller(); err != nil {
 		return nil, err
 	}
 	// Best done now: nothing depends on it, and its failure is not this run's.
-	_, _ = reap(dir, layout, reapAtOpen)
+	_, _ = reap(dir, h.layout, reapAtOpen)
 	if h.self, err = claim(dir); err != nil {
 		return nil, err
 	}
 	undo.add(func() { h.self.release() })
-	if h.parent, err = cgroups.Open(layout, h.self.id); err != nil {
-		return nil, err
+	if !opts.OneShot {
+		if h.parent, err = cgroups.Open(h.layout, h.self.id); err != nil {
+			return nil, err
+		}
+		undo.add(func() { h.parent.Close() })
 	}
-	undo.add(func() { h.parent.Close() })
 	if h.watcher, err = bridge.NewWatcher(); err != nil {
 		return nil, err
 	}
@@ -165,7 +168,19 @@ func (h *Host) Close() error {
 	for _, s := range all {
 		s.Wait()
 	}
-	return errors.Join(h.engine.Close(), h.watcher.Close(), h.parent.Close(), h.self.release())
+	errs := []error{h.engine.Close(), h.watcher.Close()}
+	if h.parent != nil {
+		errs = append(errs, h.parent.Close())
+	}
+	return errors.Join(append(errs, h.self.release())...)
+}
+
+// group makes a sandbox's cgroup.
+func (h *Host) group(id string, l cgroups.Limits) (*cgroups.Group, error) {
+	if h.parent == nil {
+		return cgroups.NewSingle(h.layout, h.self.id, l)
+	}
+	return h.parent.New(id, l)
 }
 
 // Run starts the policy's program and waits for its end. The result is never

@@ -103,7 +103,10 @@ func (h *Host) register(s *Sandbox) error {
 	if h.closed {
 		return &errdef.Error{Code: errdef.State, Op: "start", Msg: "the host is closed"}
 	}
-	h.running[s] = struct{}{}
+	if h.parent == nil && h.used {
+		return &errdef.Error{Code: errdef.State, Op: "start", Msg: "the host was opened for one sandbox (OneShot)"}
+	}
+	h.running[s], h.used = struct{}{}, true
 	return nil
 }
 
@@ -136,7 +139,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	}
 	s.freeIDs = freeIDs
 	undo.add(freeIDs)
-	if s.group, err = s.host.parent.New(s.id, weakenLimits(s.policy.cgroupLimits())); err != nil {
+	if s.group, err = s.host.group(s.id, weakenLimits(s.policy.cgroupLimits())); err != nil {
 		return err
 	}
 	undo.add(func() { s.group.Remove() })
