@@ -92,7 +92,7 @@ type Limits struct {
 	// Reply is the largest result inside a reply, in bytes; a larger one is
 	// spilled to a file.
 	Reply int
-	// Result is the largest result at all, in bytes.
+	// Result is the largest result at all, in bytes; at most half of ReplyQuota.
 	Result int
 	// ReplyQuota is the most bytes of unfetched replies; the oldest go first.
 	ReplyQuota int64
@@ -117,15 +117,15 @@ func (l Limits) withDefaults() Limits {
 	}
 	def(&l.Request, DefaultRequest)
 	def(&l.Reply, DefaultReply)
-	def(&l.Result, DefaultResult)
+	if l.ReplyQuota == 0 {
+		l.ReplyQuota = DefaultReplyQuota
+	}
+	def(&l.Result, int(min(DefaultResult, l.ReplyQuota/2)))
 	def(&l.ReplyFiles, DefaultReplyFiles)
 	def(&l.Depth, DefaultDepth)
 	def(&l.Nodes, DefaultNodes)
 	def(&l.Flood, DefaultFlood)
 	def(&l.Queue, DefaultQueue)
-	if l.ReplyQuota == 0 {
-		l.ReplyQuota = DefaultReplyQuota
-	}
 	return l
 }
 

@@ -95,6 +95,7 @@ func (s *Server) publish(c *call, raw json.RawMessage, te *ToolError, detail str
 	if err != nil && te == nil {
 		if spilled {
 			_ = sys.DirUnlink(s.respFD, spillPrefix+c.entry.id+spillSuffix)
+			s.release(len(raw))
 			spilled = false
 		}
 		te, detail = refuse(TooLarge, "there is no room for the result"), err.Error()
@@ -135,14 +136,15 @@ func (s *Server) spill(id string, raw json.RawMessage) ([]byte, error) {
 }
 
 // write makes a file under a temporary name and renames it. When the file system
-// or the quota is full the oldest replies make room.
+// or the quota is full the oldest replies make room. Its bytes count from before
+// it can be seen.
 func (s *Server) write(name string, data []byte) error {
 	s.mu.Lock()
 	s.temp++
 	temp := tempPrefix + strconv.Itoa(s.temp)
 	s.mu.Unlock()
-	s.makeRoom(int64(len(data)))
-	return s.retryFull(func() error {
+	s.makeRoom(len(data))
+	err := s.retryFull(func() error {
 		fd, err := sys.DirCreate(s.respFD, temp, replyMode)
 		if err != nil {
 			return err
@@ -157,6 +159,17 @@ func (s *Server) write(name string, data []byte) error {
 		}
 		return err
 	})
+	if err != nil {
+		s.release(len(data))
+	}
+	return err
+}
+
+// release takes bytes back that were counted for a file that is not there.
+func (s *Server) release(size int) {
+	s.mu.Lock()
+	s.bytes -= int64(size)
+	s.mu.Unlock()
 }
 
 // retryFull repeats f while there is no space and an older reply can go.
@@ -169,11 +182,15 @@ func (s *Server) retryFull(f func() error) error {
 	}
 }
 
-// makeRoom drops the oldest replies until so many bytes fit the quota.
-func (s *Server) makeRoom(size int64) {
+// makeRoom counts so many bytes and drops the oldest replies until the quota
+// holds.
+func (s *Server) makeRoom(size int) {
+	s.mu.Lock()
+	s.bytes += int64(size)
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
-		over := s.bytes+size > s.lim.ReplyQuota || s.replies.Len() >= s.lim.ReplyFiles
+		over := s.bytes > s.lim.ReplyQuota || s.replies.Len() > s.lim.ReplyFiles
 		s.mu.Unlock()
 		if !over || !s.evictOldest() {
 			return
@@ -222,15 +239,17 @@ func (s *Server) published(e *entry, size int64, spilled bool) {
 	e.lost, e.spill = false, spilled
 	if fetched {
 		e.state = gone // its caller was faster than this line
+		s.bytes -= size
 	} else {
 		e.state, e.size, e.gen = answered, size, s.sweepGen
-		s.bytes += size
 		e.elem = s.replies.PushBack(e)
 	}
 	s.mu.Unlock()
 	if fetched {
 		s.remove(e)
+		return
 	}
+	s.makeRoom(0) // those that were published at the same time count only now
 }
 
 // requestGone is the acknowledgement: the caller removed its request.

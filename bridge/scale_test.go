@@ -210,6 +210,9 @@ func TestOrderAndConcurrency(t *testing.T) {
 	if most.Load() != 3 || mostOne.Load() != 1 {
 		t.Errorf("%d at once, %d of one", most.Load(), mostOne.Load())
 	}
+	r.srv.Close()
+	mu.Lock()
+	defer mu.Unlock()
 	var ones, works []string
 	for _, id := range order {
 		if n := int(id[1]-'0')*10 + int(id[2]-'0'); n%3 == 2 {
@@ -221,7 +224,7 @@ func TestOrderAndConcurrency(t *testing.T) {
 	if !slices.IsSorted(ones) {
 		t.Errorf("not first in, first out: %v", ones)
 	}
-	if order[0] != "q00" || !slices.Contains(order[:3], "q02") || len(works) != 6 {
+	if !slices.Contains(order[:3], "q00") || !slices.Contains(order[:3], "q02") || !slices.Contains(order[:3], "q05") || len(works) != 6 {
 		t.Errorf("a busy tool holds up the others: %v", order)
 	}
 }
@@ -270,18 +273,23 @@ func TestDoorbellsGrowOnDemand(t *testing.T) {
 
 // A tool may itself start a sandbox: serve another bridge on the same watcher.
 func TestToolThatServes(t *testing.T) {
-	var r *rig
 	base := t.TempDir()
+	w, err := NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
 	nest := handlerTool("nest", func(_ context.Context, c Call) (json.RawMessage, error) {
-		in := newRigOn(t, r.w, filepath.Join(base, c.ID), Config{MaxCalls: 1}, echoTool())
+		in := newRigOn(t, w, filepath.Join(base, c.ID), Config{MaxCalls: 1}, echoTool())
 		defer in.srv.Close()
 		return in.ask("x", `{"tool":"echo","args":{"v":"inner"}}`).Result, nil
 	})
-	r = newRig(t, Config{MaxCalls: 3}, nest)
+	r := newRigOn(t, w, filepath.Join(base, "outer"), Config{MaxCalls: 3}, nest)
+	defer r.srv.Close()
 	if got := r.ask("o", `{"tool":"nest","args":{}}`); string(got.Result) != `"inner"` {
 		t.Errorf("got %+v", got)
 	}
-	if _, err := r.w.Serve(t.Context(), r.cfg); err == nil {
+	if _, err := w.Serve(t.Context(), r.cfg); err == nil {
 		t.Error("one directory is served twice")
 	}
 }

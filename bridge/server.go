@@ -87,7 +87,7 @@ type Server struct {
 	mu       sync.Mutex
 	entries  map[string]*entry
 	replies  *list.List // of *entry, oldest first: published and not fetched
-	bytes    int64      // of those replies
+	bytes    int64      // of those replies and of those being written
 	waiting  []*call
 	running  int
 	perTool  []toolState
@@ -210,6 +210,10 @@ func (c *Config) complete() error {
 	c.Limits = c.Limits.withDefaults()
 	if !c.Limits.valid() {
 		return bad("bridge limits", "must not be negative")
+	}
+	if int64(c.Limits.Result) > c.Limits.ReplyQuota/2 {
+		// One reply must never push itself out.
+		return bad("bridge limits", "the largest result must be at most half of the reply quota")
 	}
 	return nil
 }

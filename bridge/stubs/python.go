@@ -2,7 +2,7 @@ package stubs
 
 import (
 	"bytes"
-	_ "embed" // for runtime.py
+	_ "embed" // for the fixed part
 	"fmt"
 	"slices"
 	"strings"
@@ -11,8 +11,17 @@ import (
 	"github.com/sbxrun/sbxrun/errdef"
 )
 
-//go:embed runtime.py
-var pythonRuntime []byte
+// The fixed part of the module, in this order.
+var (
+	//go:embed runtime_values.py
+	pythonValues string
+	//go:embed runtime_bells.py
+	pythonBells string
+	//go:embed runtime_calls.py
+	pythonCalls string
+	//go:embed runtime_tools.py
+	pythonTools string
+)
 
 // param is one argument of a tool.
 type param struct {
@@ -28,7 +37,7 @@ func python(tools []bridge.Tool) ([]byte, error) {
 		raw[i] = t.Name
 	}
 	names := toolNames(raw)
-	b := bytes.NewBuffer(slices.Clone(pythonRuntime))
+	b := bytes.NewBufferString(pythonValues + pythonBells + pythonCalls + pythonTools)
 	for i, t := range tools {
 		if err := pythonTool(b, t, names[i]); err != nil {
 			return nil, &errdef.Error{Code: errdef.Internal, Op: "stubs", Path: "tool " + t.Name, Err: err}
