@@ -311,10 +311,29 @@ static void serve(void)
 	}
 }
 
+/* Resets what a process inherits from the host and a program would inherit from
+ * us: the umask, a real-time scheduling policy, a personality, and protection
+ * from the OOM killer, without which a memory limit has nobody to kill. */
+static void forget_host(void)
+{
+	static const char oom[] = "/proc/self/oom_score_adj";
+	int param = 0;
+	char sign = 0;
+	sys1(__NR_umask, 022);
+	sys3(__NR_sched_setscheduler, 0, 0 /* SCHED_OTHER */, &param);
+	sys1(__NR_personality, 0);
+	int fd = (int)sys_openat(AT_FDCWD_, oom, O_RDONLY_, 0);
+	if (fd < 0 || sys3(__NR_read, fd, &sign, 1) != 1)
+		sys_exit(1);
+	sys_close(fd);
+	if (sign == '-' && write_text(AT_FDCWD_, oom, "0") < 0)
+		sys_exit(1);
+}
+
 /* argv: name, then "rootless" UID GID for a host without privilege. */
 __attribute__((noreturn, used)) void launcher_main(long argc, char **argv)
 {
-	u64 ign[4] = {1 /* SIG_IGN */, 0, 0, 0}, all = SIG_BLOCK_ALL;
+	u64 ign[4] = {1 /* SIG_IGN */, 0, 0, 0}, dfl[4] = {0, 0, 0, 0}, all = SIG_BLOCK_ALL;
 	rootless = argc == 3;
 	for (int i = 0; rootless && i < 2; i++) {
 		u32 v = 0;
@@ -324,6 +343,9 @@ __attribute__((noreturn, used)) void launcher_main(long argc, char **argv)
 	}
 	for (int i = 0; i < MAX_SLOTS; i++)
 		slots[i] = -1;
+	forget_host();
+	for (int sig = 1; sig <= 64; sig++) /* an ignored signal stays ignored over execve */
+		sys4(__NR_rt_sigaction, sig, dfl, 0, 8);
 	sys4(__NR_rt_sigaction, SIGCHLD_, ign, 0, 8);
 	sys4(__NR_rt_sigaction, SIGPIPE_, ign, 0, 8);
 	/* A signal meant for the host's process group is not for us: the host ends
