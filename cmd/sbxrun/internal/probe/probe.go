@@ -35,13 +35,13 @@ const (
 // the arguments or the environment the probe would find it again where it looks
 // for leaks of the host.
 type Config struct {
-	TCP4, TCP6, UDP4 int      // ports of the canaries on the host's loopback, 0 without
-	Abstract         string   // name of the canary's abstract Unix socket
-	Path             string   // path of its path socket
-	File             string   // path of a readable file on the host
-	HostAddrs        []string // addresses of the host's interfaces, IPv4
-	PidNS            string   // the host's PID namespace, as /proc/self/ns/pid reads
-	EnvMarker        string   // name of a variable of the host's environment
+	TCP4, TCP6, UDP4 int               // ports of the canaries on the host's loopback, 0 without
+	Abstract         string            // name of the canary's abstract Unix socket
+	Path             string            // path of its path socket
+	File             string            // path of a readable file on the host
+	HostAddrs        []string          // addresses of the host's interfaces, IPv4
+	Namespaces       map[string]string // the host's, by their name in /proc/self/ns
+	EnvMarker        string            // name of a variable of the host's environment
 	WorkspaceBytes   int64
 	OpenFiles        int
 	Pids             int
@@ -89,13 +89,13 @@ func Main(args []string, out io.Writer) int {
 	}
 	switch args[0] {
 	case PartEscape:
-		return Run(&c, out, Escapes())
+		return try(&c, out, escapes())
 	case PartFork:
-		return Run(&c, out, []attempt{{"fork-limit", forkUntilDenied}})
+		return try(&c, out, []attempt{{"fork-limit", forkUntilDenied}})
 	case PartMemory:
-		return Run(&c, out, []attempt{{"memory-limit", useMemory}})
+		return try(&c, out, []attempt{{"memory-limit", useMemory}})
 	case PartSleep:
-		return Run(&c, out, []attempt{{"time-limit", outlive}})
+		return try(&c, out, []attempt{{"time-limit", outlive}})
 	case PartOutput:
 		writeOutput(&c, out)
 		return 0
@@ -103,9 +103,9 @@ func Main(args []string, out io.Writer) int {
 	return 2
 }
 
-// Run makes the attempts one after another and writes one finding a line, each
+// try makes the attempts one after another and writes one finding a line, each
 // at once: a probe that dies must not take the earlier findings with it.
-func Run(c *Config, out io.Writer, attempts []attempt) int {
+func try(c *Config, out io.Writer, attempts []attempt) int {
 	for _, a := range attempts {
 		line, err := json.Marshal(Finding{a.name, a.try(c)})
 		if err != nil {
@@ -118,8 +118,8 @@ func Run(c *Config, out io.Writer, attempts []attempt) int {
 	return 0
 }
 
-// Escapes returns the attempts of [PartEscape].
-func Escapes() []attempt {
+// escapes returns the attempts of [PartEscape].
+func escapes() []attempt {
 	var all []attempt
 	// Descriptors first: later attempts open some.
 	all = append(all, attempt{"descriptors", inheritedDescriptors})
@@ -160,4 +160,13 @@ func raw(fd bool, nr uintptr, args ...uintptr) string {
 		syscall.Close(int(r))
 	}
 	return OK
+}
+
+// Names returns the names of the attempts of [PartEscape].
+func Names() []string {
+	var names []string
+	for _, a := range escapes() {
+		names = append(names, a.name)
+	}
+	return names
 }

@@ -16,24 +16,17 @@ const initPid = 1
 func processAttempts() []attempt {
 	against := func(name string, try func() string) attempt {
 		return attempt{name, func(c *Config) string {
-			own, err := os.Readlink("/proc/self/ns/pid")
-			if err != nil || own == c.PidNS {
+			if namespace("pid")(c) != own {
 				return Skipped
 			}
 			return try()
 		}}
 	}
-	return []attempt{
-		{"pid-namespace", func(c *Config) string {
-			own, err := os.Readlink("/proc/self/ns/pid")
-			switch {
-			case err != nil:
-				return answer(err)
-			case own == c.PidNS:
-				return "the host's"
-			}
-			return "own"
-		}},
+	var all []attempt
+	for _, name := range Namespaces {
+		all = append(all, attempt{name + "-namespace", namespace(name)})
+	}
+	return append(all, []attempt{
 		{"other-processes", func(*Config) string { return otherProcesses() }},
 		against("ptrace-init", func() string { return raw(false, unix.SYS_PTRACE, unix.PTRACE_SEIZE, initPid, 0, 0) }),
 		against("read-init-memory", readInitMemory),
@@ -50,6 +43,28 @@ func processAttempts() []attempt {
 		{"init-root", func(*Config) string { return openable("/proc/1/root/") }},
 		{"host-environment", leakedEnvironment},
 		{"control-own-environ", func(*Config) string { return openable("/proc/self/environ") }},
+	}...)
+}
+
+// Namespaces are the kinds of namespaces that a sandbox has of its own, by
+// their names in /proc/self/ns.
+var Namespaces = [...]string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"}
+
+const own = "own"
+
+// namespace says whether the sandbox has a namespace of the kind to itself.
+func namespace(name string) func(*Config) string {
+	return func(c *Config) string {
+		got, err := os.Readlink("/proc/self/ns/" + name)
+		switch {
+		case err != nil:
+			return answer(err)
+		case c.Namespaces[name] == "":
+			return "the host's is not known"
+		case got == c.Namespaces[name]:
+			return "the host's"
+		}
+		return own
 	}
 }
 

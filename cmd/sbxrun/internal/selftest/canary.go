@@ -140,7 +140,11 @@ func hosts(n int64) string {
 // config tells the probe where the canaries are.
 func (cs *canaries) config() probe.Config {
 	c := probe.Config{Abstract: cs.abstract, Path: cs.socket(), File: cs.file(), HostAddrs: hostAddresses()}
-	c.PidNS, _ = os.Readlink("/proc/self/ns/pid")
+	c.Namespaces = map[string]string{}
+	for _, name := range probe.Namespaces {
+		// An unreadable one is judged as a shared one.
+		c.Namespaces[name], _ = os.Readlink("/proc/self/ns/" + name)
+	}
 	for _, canary := range cs.all {
 		switch canary.name {
 		case "tcp4-canary":

@@ -95,7 +95,13 @@ var escapes = [...]expectation{
 	{"tiocsti-high-bits", denied},
 	{"x32-abi", "ENOSYS|" + probe.None},
 
+	{"cgroup-namespace", "own"},
+	{"ipc-namespace", "own"},
+	{"mnt-namespace", "own"},
+	{"net-namespace", "own"},
 	{"pid-namespace", "own"},
+	{"user-namespace", "own"},
+	{"uts-namespace", "own"},
 	{"other-processes", probe.None},
 	{"ptrace-init", denied},
 	{"read-init-memory", unknown},
