@@ -101,7 +101,7 @@ func TestFilters(t *testing.T) {
 		if _, err := Filters(arch); !errdef.Is(err, errdef.Unsupported) {
 			t.Errorf("Filters(%q): %v, want an unsupported error", arch, err)
 		}
-		if Spec(arch) != nil || Groups(arch) != nil || Forbidden(arch) != nil || AuditArch(arch) != 0 || Init(arch).Name != "" {
+		if Groups(arch) != nil || Forbidden(arch) != nil || AuditArch(arch) != 0 || Init(arch).Name != "" {
 			t.Errorf("%q: has a policy", arch)
 		}
 	}

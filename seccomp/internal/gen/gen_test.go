@@ -1,26 +1,26 @@
-//go:build cgo && linux && amd64
-
 package main
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
-	specs "github.com/opencontainers/runtime-spec/specs-go"
-	lib "github.com/seccomp/libseccomp-golang"
+	"golang.org/x/net/bpf"
 
 	"github.com/sbxrun/sbxrun/seccomp"
 	"github.com/sbxrun/sbxrun/seccomp/eval"
 )
 
-var arches = map[string]lib.ScmpArch{"amd64": lib.ArchAMD64, "arm64": lib.ArchARM64}
+var goarches = []string{"amd64", "arm64"}
 
 // TestEmbeddedFiltersAreCurrent compiles the policy anew. If it fails after a
 // change of the policy, run `go generate ./seccomp`.
 func TestEmbeddedFiltersAreCurrent(t *testing.T) {
-	for arch := range arches {
+	for _, arch := range goarches {
 		filters, err := compile(arch)
 		if err != nil {
 			t.Fatal(err)
@@ -41,111 +41,176 @@ func TestEmbeddedFiltersAreCurrent(t *testing.T) {
 	}
 }
 
-// TestNumbersAgreeWithLibseccomp compares our tables with libseccomp's own,
-// in both directions where it knows a name.
-func TestNumbersAgreeWithLibseccomp(t *testing.T) {
-	for goarch, arch := range arches {
-		known := 0
-		for nr := range uint32(600) {
-			theirs, err := lib.ScmpSyscall(nr).GetNameByArch(arch)
-			if err != nil {
-				continue
-			}
-			known++
-			if ours := seccomp.Name(goarch, nr); ours != theirs {
-				t.Errorf("%s: %d is %q, libseccomp has %q", goarch, nr, ours, theirs)
-			}
-		}
-		if known < 300 {
-			t.Errorf("%s: libseccomp names only %d calls", goarch, known)
-		}
+func TestRunWritesTheFilters(t *testing.T) {
+	dir := t.TempDir()
+	if err := run(dir); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.bpf"))
+	if err != nil || len(files) != 6 {
+		t.Errorf("%d files (%v), want 6", len(files), err)
+	}
+	if err := run(filepath.Join(dir, "missing")); err == nil {
+		t.Error("wrote into a directory that doesn't exist")
 	}
 }
 
-// TestSpecEqualsFilters compiles the OCI form as an OCI runtime does and
-// compares its answers with the stack's around every value of every rule.
-func TestSpecEqualsFilters(t *testing.T) {
-	for goarch := range arches {
-		spec := compileSpec(t, goarch)
-		set, err := seccomp.Filters(goarch)
+// TestConstantAnswersAreCached runs the filters as the kernel does when it
+// loads them, to learn for which numbers it need not run them again.
+func TestConstantAnswersAreCached(t *testing.T) {
+	const longest = 12 // instructions; the balance of the tree
+	for _, arch := range goarches {
+		ruled := map[string]bool{}
+		for _, s := range seccomp.Permits(arch) {
+			for _, r := range s.Rules {
+				ruled[r.Syscall] = true
+			}
+		}
+		set, err := seccomp.Filters(arch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		allow, deny := evaluator(t, set.Allow), evaluator(t, set.Deny)
-		compare := func(nr uint32, args [6]uint64) {
-			t.Helper()
-			var got [3]eval.Action
-			for i, e := range []*eval.Evaluator{spec, allow, deny} {
-				a, err := e.Run(seccomp.AuditArch(goarch), nr, args)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got[i] = a
-			}
-			// Unknown numbers are left to the OCI runtime.
-			if want := eval.Strictest(got[1], got[2]); got[0] != want && seccomp.Name(goarch, nr) != "" {
-				t.Errorf("%s %s(%#x): spec %v, filters %v", goarch, seccomp.Name(goarch, nr), args, got[0], want)
+		prog := decode(t, set.Allow)
+		allowed := map[uint32]bool{}
+		for _, g := range seccomp.Groups(arch) {
+			for _, n := range g.Syscalls {
+				nr, _ := seccomp.Number(arch, n)
+				allowed[nr] = !ruled[n]
 			}
 		}
-		for nr := range uint32(600) {
-			compare(nr, [6]uint64{})
+		for nr := range uint32(1024) {
+			constant, steps := constAllow(prog, seccomp.AuditArch(arch), nr)
+			if constant != allowed[nr] {
+				t.Errorf("%s %s: always allowed for the kernel: %v, want %v", arch, seccomp.Name(arch, nr), constant, allowed[nr])
+			}
+			if steps > longest {
+				t.Errorf("%s: %d takes %d steps", arch, nr, steps)
+			}
 		}
-		for _, sets := range [][]seccomp.RuleSet{seccomp.Permits(goarch), seccomp.Denies(goarch)} {
-			for _, s := range sets {
-				for _, r := range s.Rules {
-					nr, _ := seccomp.Number(goarch, r.Syscall)
-					var args [6]uint64
-					for _, m := range r.Match {
-						args[m.Arg] = uint64(m.Value)
-					}
-					compare(nr, args)
-					for _, m := range r.Match {
-						for bit := range 64 {
-							a := args
-							a[m.Arg] ^= 1 << bit
-							compare(nr, a)
-						}
-					}
+	}
+}
+
+// constAllow is seccomp_is_const_allow (kernel/seccomp.c): it gives up at
+// whatever is no constant of the number and the architecture.
+func constAllow(prog []bpf.RawInstruction, arch, nr uint32) (ok bool, steps int) {
+	var acc uint32
+	for pc := 0; pc < len(prog); pc++ {
+		steps++
+		insn := prog[pc]
+		skip := func(yes bool) {
+			if yes {
+				pc += int(insn.Jt)
+			} else {
+				pc += int(insn.Jf)
+			}
+		}
+		switch {
+		case insn.Op == opLoad && insn.K == offNumber:
+			acc = nr
+		case insn.Op == opLoad && insn.K == offArch:
+			acc = arch
+		case insn.Op == opReturn:
+			return insn.K == uint32(eval.Allow), steps
+		case insn.Op == opJump:
+			pc += int(insn.K)
+		case insn.Op == opIfEqual:
+			skip(acc == insn.K)
+		case insn.Op == opIfAtLeast:
+			skip(acc >= insn.K)
+		case insn.Op == opAnd:
+			acc &= insn.K
+		default:
+			return false, steps
+		}
+	}
+	return false, steps
+}
+
+// TestAssembleLarge assembles policies whose jumps pass the 8 bits of a
+// distance, and compares them with their data.
+func TestAssembleLarge(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	answers := []eval.Action{eval.Allow, eperm, enosys, eval.Errno(95)}
+	for _, size := range []int{0, 1, 2, 3, 254, 255, 256, 257, 258, 300, 511, 513, 900} {
+		p := policy{"amd64", map[uint32]verdict{}, enosys}
+		for range size {
+			v := verdict{hit: answers[random.IntN(4)], miss: answers[random.IntN(4)]}
+			for range random.IntN(3) {
+				v.rules = append(v.rules, []seccomp.Match{
+					{Arg: 1, Mask: 0xff, Value: uint32(random.IntN(4))}, {Arg: 3, Mask: ^uint32(0), Value: uint32(random.IntN(4))},
+				})
+			}
+			p.calls[uint32(random.IntN(2*size))] = v
+		}
+		prog, err := p.assemble()
+		if err != nil {
+			t.Fatalf("%d calls: %v", size, err)
+		}
+		e, err := eval.New(prog)
+		if err != nil {
+			t.Fatalf("%d calls: %v", size, err)
+		}
+		t.Logf("%d calls: %d instructions", len(p.calls), len(prog)/8)
+		for nr := range uint32(2*size + 2) {
+			for value := range uint64(25) {
+				args := [6]uint64{1: random.Uint64()<<8 | value/5, 3: random.Uint64()<<32 | value%5}
+				got, err := e.Run(seccomp.AuditArchX8664, nr, args)
+				if want := p.answer(nr, args); err != nil || got != want {
+					t.Fatalf("%d calls: %d(%#x): %v (%v), want %v", size, nr, args, got, err, want)
 				}
 			}
 		}
 	}
 }
 
-func evaluator(t *testing.T, prog []byte) *eval.Evaluator {
-	t.Helper()
-	e, err := eval.New(prog)
-	if err != nil {
-		t.Fatal(err)
+// answer says what a policy means.
+func (p policy) answer(nr uint32, args [6]uint64) eval.Action {
+	v, ok := p.calls[nr]
+	if !ok {
+		return p.otherwise
 	}
-	return e
+	for _, r := range v.rules {
+		if !slices.ContainsFunc(r, func(m seccomp.Match) bool { return uint32(args[m.Arg])&m.Mask != m.Value }) {
+			return v.hit
+		}
+	}
+	return v.miss
 }
 
-// compileSpec does what runc does (libcontainer/seccomp, matchCall): one rule
-// for each entry, its arguments joined by "and".
-func compileSpec(t *testing.T, goarch string) *eval.Evaluator {
-	t.Helper()
-	spec := seccomp.Spec(goarch)
-	prog, err := compileOne(goarch, lib.ActErrno.SetReturnCode(int16(*spec.DefaultErrnoRet)), func(b *builder) {
-		for _, s := range spec.Syscalls {
-			action := lib.ActAllow
-			if s.Action == specs.ActErrno {
-				action = lib.ActErrno.SetReturnCode(int16(*s.ErrnoRet))
-			}
-			var conds []lib.ScmpCondition
-			for _, a := range s.Args {
-				if a.Op != specs.OpMaskedEqual {
-					t.Errorf("operator %s", a.Op)
-				}
-				conds = append(conds, b.cond(a.Index, lib.CompareMaskedEqual, a.Value, a.ValueTwo))
-			}
-			for _, n := range s.Names {
-				b.add(n, action, conds...)
-			}
+func TestAssembleRefuses(t *testing.T) {
+	one := func(rules ...[]seccomp.Match) policy {
+		return policy{"amd64", map[uint32]verdict{7: {rules, eval.Allow, eperm}}, enosys}
+	}
+	many := policy{"amd64", map[uint32]verdict{}, enosys}
+	for nr := range uint32(seccomp.MaxInstructions) {
+		many.calls[nr] = verdict{miss: eval.Errno(1) + eval.Action(nr%3)}
+	}
+	const all = ^uint32(0)
+	for want, p := range map[string]policy{
+		"no policy for":    {"riscv64", nil, enosys},
+		"different fields": one([]seccomp.Match{{Arg: 0, Mask: all}}, []seccomp.Match{{Arg: 1, Mask: all}}),
+		"poll: ":           one([]seccomp.Match{{Arg: 0, Mask: all}}, []seccomp.Match{{Arg: 0, Mask: 1}}),
+		"{Arg:6":           one([]seccomp.Match{{Arg: 6, Mask: all}}),
+		"never holds":      one([]seccomp.Match{{Arg: 0, Mask: 1, Value: 2}}),
+		"the kernel takes": many,
+	} {
+		if _, err := p.assemble(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
 		}
-	})
+	}
+	if _, err := compile("riscv64"); err == nil {
+		t.Error("compiled for an architecture without a policy")
+	}
+	if _, err := compile(""); err == nil {
+		t.Error("compiled for no architecture")
+	}
+}
+
+func decode(t testing.TB, prog []byte) []bpf.RawInstruction {
+	t.Helper()
+	insns, err := seccomp.Decode(prog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return evaluator(t, prog)
+	return insns
 }

@@ -1,9 +1,15 @@
-package seccomp
+// Package ocispec says the system call policy in the terms of an OCI runtime
+// specification. It is apart from package seccomp because that one is on the
+// launch path: the OCI types cost start-up, and building the form takes longer
+// than loading the filters.
+package ocispec
 
 import (
 	"slices"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sbxrun/sbxrun/seccomp"
 )
 
 const (
@@ -11,15 +17,15 @@ const (
 	enosys uint = 38
 )
 
-// Spec returns the policy in the form of an OCI runtime specification, nil for
-// an unsupported architecture.
+// Profile returns the policy of goarch in the form of an OCI runtime
+// specification, nil for an unsupported architecture.
 //
 // OCI has one filter, in which an exception from an allowed call can only be
 // said by allowing all else. So every deny rule appears as its complement: a
 // set of masked comparisons of which one holds for each other value. The form
 // is exact but for one thing: a number that the runtime's libseccomp can't name
 // answers EPERM or ENOSYS, as that runtime likes.
-func Spec(goarch string) *specs.LinuxSeccomp {
+func Profile(goarch string) *specs.LinuxSeccomp {
 	arch := map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}[goarch]
 	if arch == "" {
 		return nil
@@ -31,7 +37,7 @@ func Spec(goarch string) *specs.LinuxSeccomp {
 		Architectures:   []specs.Arch{arch},
 	}
 	conditional := conditions(goarch)
-	for _, g := range Groups(goarch) {
+	for _, g := range seccomp.Groups(goarch) {
 		names := slices.DeleteFunc(slices.Clone(g.Syscalls), func(n string) bool { return conditional[n] != nil })
 		if len(names) > 0 {
 			s.Syscalls = append(s.Syscalls, specs.LinuxSyscall{Names: names, Action: specs.ActAllow})
@@ -45,21 +51,21 @@ func Spec(goarch string) *specs.LinuxSeccomp {
 		}
 	}
 	s.Syscalls = append(s.Syscalls, specs.LinuxSyscall{
-		Names: Hidden().Syscalls, Action: specs.ActErrno, ErrnoRet: &hidden,
+		Names: seccomp.Hidden().Syscalls, Action: specs.ActErrno, ErrnoRet: &hidden,
 	})
 	return s
 }
 
 // conditions returns, by call, the argument matches under which it is allowed.
-func conditions(goarch string) map[string][][]Match {
-	out := map[string][][]Match{}
-	for _, s := range Permits(goarch) {
+func conditions(goarch string) map[string][][]seccomp.Match {
+	out := map[string][][]seccomp.Match{}
+	for _, s := range seccomp.Permits(goarch) {
 		for _, r := range s.Rules {
 			out[r.Syscall] = append(out[r.Syscall], r.Match)
 		}
 	}
-	denied := map[string][][]Match{}
-	for _, s := range Denies(goarch) {
+	denied := map[string][][]seccomp.Match{}
+	for _, s := range seccomp.Denies(goarch) {
 		for _, r := range s.Rules {
 			denied[r.Syscall] = append(denied[r.Syscall], r.Match)
 		}
@@ -73,10 +79,10 @@ func conditions(goarch string) map[string][][]Match {
 // complement returns matches of which one holds exactly when none of denied
 // does. It takes the two forms that the policy has: rules of one match on the
 // same argument, or one rule of several matches.
-func complement(denied [][]Match) [][]Match {
+func complement(denied [][]seccomp.Match) [][]seccomp.Match {
 	if len(denied) == 1 {
 		// not (a and b) is (not a) or (a and not b).
-		var out [][]Match
+		var out [][]seccomp.Match
 		for i, m := range denied[0] {
 			for _, c := range others(m.Arg, m.Mask, m.Value) {
 				out = append(out, append(slices.Clone(denied[0][:i]), c))
@@ -88,9 +94,9 @@ func complement(denied [][]Match) [][]Match {
 	for _, d := range denied {
 		values = append(values, d[0].Value)
 	}
-	var out [][]Match
-	for _, c := range others(denied[0][0].Arg, all, values...) {
-		out = append(out, []Match{c})
+	var out [][]seccomp.Match
+	for _, c := range others(denied[0][0].Arg, ^uint32(0), values...) {
+		out = append(out, []seccomp.Match{c})
 	}
 	return out
 }
@@ -98,12 +104,12 @@ func complement(denied [][]Match) [][]Match {
 // others splits the values that differ from all given ones under mask into
 // prefixes: it walks the binary tree of the values from the highest bit and
 // takes every branch that none of them is on.
-func others(arg uint, mask uint32, values ...uint32) []Match {
-	var out []Match
+func others(arg uint, mask uint32, values ...uint32) []seccomp.Match {
+	var out []seccomp.Match
 	var walk func(bit int, seen, prefix uint32, in []uint32)
 	walk = func(bit int, seen, prefix uint32, in []uint32) {
 		if len(in) == 0 {
-			out = append(out, Match{arg, seen, prefix})
+			out = append(out, seccomp.Match{Arg: arg, Mask: seen, Value: prefix})
 			return
 		}
 		for ; bit >= 0; bit-- {
@@ -128,7 +134,7 @@ func others(arg uint, mask uint32, values ...uint32) []Match {
 	return out
 }
 
-func ociArgs(m []Match) []specs.LinuxSeccompArg {
+func ociArgs(m []seccomp.Match) []specs.LinuxSeccompArg {
 	var out []specs.LinuxSeccompArg
 	for _, c := range m {
 		out = append(out, specs.LinuxSeccompArg{
