@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "sbxrun"), ".")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "sbxrun"), ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

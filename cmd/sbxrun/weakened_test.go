@@ -43,7 +43,7 @@ func TestSelftestNoticesWeakness(t *testing.T) {
 	for weakness, probe := range weaknesses {
 		t.Run("without "+weakness, func(t *testing.T) {
 			bin := filepath.Join(t.TempDir(), "sbxrun")
-			build := exec.Command("go", "build", "-o", bin, "-tags", "sbxrun_weaken",
+			build := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "-tags", "sbxrun_weaken",
 				"-ldflags", "-X github.com/sbxrun/sbxrun/runtime.weakness="+weakness, ".")
 			build.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := build.CombinedOutput(); err != nil {
