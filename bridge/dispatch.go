@@ -100,6 +100,7 @@ func (s *Server) expireWaiting(c *call) {
 	s.mu.Unlock()
 	if i >= 0 {
 		s.settle(c, nil, s.contextError(context.DeadlineExceeded), "")
+		s.countRefusal()
 	}
 }
 
@@ -224,8 +225,8 @@ func (s *Server) finish(c *call, raw json.RawMessage, te *ToolError, detail stri
 	s.mu.Lock()
 	s.schedule()
 	s.mu.Unlock()
-	if te != nil && te.code() == Denied {
-		s.countRefusal()
+	if !c.ran.Load() {
+		s.countRefusal() // else requests that never run could go on for ever
 	}
 }
 

@@ -196,6 +196,11 @@ func TestOrderAndConcurrency(t *testing.T) {
 	r := newRig(t, Config{MaxCalls: 100, Concurrency: 3, Limits: Limits{Queue: 17}}, work, one)
 	for i := range 20 {
 		r.put(fmt.Sprintf("q%02d", i), fmt.Sprintf(`{"tool":%q,"args":{}}`, []string{"one", "one", "work"}[i%3]))
+		eventually(t, "it is admitted", func() bool { // a sweep may see later files first
+			r.srv.mu.Lock()
+			defer r.srv.mu.Unlock()
+			return r.srv.running+len(r.srv.waiting) == i+1
+		})
 	}
 	r.put("over", `{"tool":"work","args":{}}`)
 	if got := r.waitReply("over", time.Second); got.Code != Overloaded {

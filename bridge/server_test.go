@@ -291,6 +291,22 @@ func TestFloodEndsTheService(t *testing.T) {
 	}
 }
 
+// Requests that expire in the queue never run, so the budget does not bound them.
+func TestExpiringRequestsAreAFlood(t *testing.T) {
+	slow := handlerTool("slow", func(ctx context.Context, _ Call) (json.RawMessage, error) { <-ctx.Done(); return nil, ctx.Err() })
+	r := newRig(t, Config{MaxCalls: 5, Concurrency: 1, Limits: Limits{Flood: 10}}, slow)
+	r.put("hold", `{"tool":"slow","args":{}}`)
+	for i := range 40 {
+		r.put(seq(i), `{"tool":"slow","args":{},"timeout_ms":1}`)
+		time.Sleep(2 * time.Millisecond)
+	}
+	select {
+	case <-r.flooded:
+	case <-time.After(2 * time.Second):
+		t.Errorf("stats %+v", r.srv.Stats())
+	}
+}
+
 func TestPollingIsServedAndSaid(t *testing.T) {
 	w := newPollingWatcher()
 	r := newRigOn(t, w, t.TempDir(), Config{MaxCalls: 10}, echoTool())

@@ -78,7 +78,10 @@ func serve(t testing.TB, cfg bridge.Config, tools ...bridge.Tool) *served {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Close() })
-	cfg.SandboxID, cfg.Tools, cfg.UID = "py", set, uint32(os.Getuid())
+	cfg.SandboxID, cfg.Tools = "py", set
+	if cfg.UID == 0 {
+		cfg.UID = uint32(os.Getuid())
+	}
 	cfg.Req, cfg.Resp = open("req"), open("resp")
 	srv, err := w.Serve(t.Context(), cfg)
 	if err != nil {

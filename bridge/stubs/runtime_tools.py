@@ -74,6 +74,10 @@ def _call_options(*, timeout=None):
     def timed(_sbx_name, /, **args):
         return _call(_raw_name(_sbx_name), args, timeout)
 
+    async def timed_aio(_sbx_name, /, **args):
+        return await _acall(_raw_name(_sbx_name), args, timeout)
+
+    timed.aio = timed_aio
     return timed
 
 
