@@ -57,7 +57,6 @@ const (
 	repStarted  reportType = 3
 	repFailed   reportType = 4
 	repExit     reportType = 5
-	repProgram  reportType = 6
 )
 
 // report is the launcher's struct report.

@@ -86,15 +86,14 @@ func (p *Process) take(rep report, fds []int) error {
 			}
 			return err
 		}
-	case repProgram:
-		if len(fds) == 1 && p.program == nil {
-			p.program, fds = os.NewFile(uintptr(fds[0]), "pidfd"), nil
+	case repStarted:
+		if len(fds) == 0 {
+			break
 		}
-	case repReady:
+		p.program, fds = os.NewFile(uintptr(fds[0]), "pidfd"), fds[1:]
 		for i := range p.exported {
 			if rep.exported&(1<<i) != 0 && len(fds) > 0 {
-				p.exported[i] = os.NewFile(uintptr(fds[0]), "sandbox")
-				fds = fds[1:]
+				p.exported[i], fds = os.NewFile(uintptr(fds[0]), "sandbox"), fds[1:]
 			}
 		}
 	case repExit:
@@ -142,6 +141,9 @@ func signal(pidfd *os.File, sig syscall.Signal) error {
 // program's wait status. ok is false where PID 1 was killed before the program
 // ended. Wait is called once.
 func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
+	// One wait for the end of all, instead of one for the program and another for
+	// the rest: the report stays in the socket.
+	err = p.awaitDeath()
 	for p.exit == nil {
 		rep, fds, recvErr := recvReport(p.sock)
 		if recvErr != nil {
@@ -151,7 +153,6 @@ func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
 			return 0, false, err
 		}
 	}
-	err = p.awaitDeath()
 	if p.exit == nil {
 		return 0, false, err
 	}

@@ -183,7 +183,6 @@ func Sandbox(in Input) (*Plan, error) {
 	if err := p.rlimits(&in); err != nil {
 		return nil, err
 	}
-	p.add(OpReady, [4]uint64{})
 	user := in.Spec.Process.User
 	if !in.IDs.Rootless {
 		p.add(OpSupervisor, [4]uint64{uint64(in.IDs.SupervisorUID), uint64(in.IDs.SupervisorGID)})

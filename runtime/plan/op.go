@@ -35,7 +35,6 @@ const (
 	OpCopy       Op = 30 // path; descriptor, mode, size, uid<<32|gid
 	OpRlimit     Op = 31 // resource, soft, hard
 	OpStdio      Op = 32 // three descriptors
-	OpReady      Op = 33
 	OpSupervisor Op = 34 // uid, gid of PID 1
 	OpProgram    Op = 35 // filter of PID 1; inside and outside uid, gid
 	OpHold       Op = 36 // path
@@ -105,8 +104,6 @@ func (o Op) info() opInfo {
 		return opInfo{"rlimit", 0}
 	case OpStdio:
 		return opInfo{"stdio", 0}
-	case OpReady:
-		return opInfo{"ready", 0}
 	case OpSupervisor:
 		return opInfo{"supervisor-identity", 0}
 	case OpProgram:

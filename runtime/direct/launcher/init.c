@@ -9,7 +9,6 @@
 #define AF_UNIX_ 1
 #define SOCK_SEQPACKET_ 5
 #define POLLHUP_ 0x10
-#define STATUS_FD 4 /* PID 1's end of the program's status socket */
 
 static char *argv[PLAN_MAX_STR + 1], *envp[PLAN_MAX_STR + 1];
 
@@ -30,8 +29,26 @@ static long write_map(const char *pid, const char *file, u64 inside, u64 outside
 	return r;
 }
 
-/* Leaves PID 1 with two descriptors, no rights and a filter of a dozen calls:
- * whatever the program does to it, there is nothing to gain. */
+/* Closes all descriptors from CONTROL_FD + 1 on but the ones that PID 1 hands
+ * over or waits on. */
+static long keep_needed(struct ctx *c)
+{
+	for (u32 low = CONTROL_FD + 1;;) {
+		u32 next = ~0u; /* the lowest needed one from low on */
+		for (int i = -2; i < MAX_EXPORT; i++) {
+			int fd = i == -2 ? c->sync : i == -1 ? c->program_fd : c->export_fd[i];
+			if ((i < 0 || (c->exported & (1u << i))) && (u32)fd >= low && (u32)fd < next)
+				next = (u32)fd;
+		}
+		long r = next == low ? 0 : sys3(__NR_close_range, low, next == ~0u ? next : next - 1, 0);
+		if (r < 0 || next == ~0u)
+			return r;
+		low = next + 1;
+	}
+}
+
+/* Leaves PID 1 with no rights and a filter of a dozen calls: whatever the
+ * program does to it, there is nothing to gain. */
 static long confine_init(struct ctx *c, struct str filter)
 {
 	struct {
@@ -55,18 +72,10 @@ static long confine_init(struct ctx *c, struct str filter)
 		r = -E_PIPE;
 	if (r < 0)
 		return r;
-	if (c->sync != STATUS_FD) {
-		r = sys3(__NR_dup3, c->sync, STATUS_FD, O_CLOEXEC_);
-		if (r < 0)
-			return r;
-		c->sync = STATUS_FD;
-	}
-	for (int fd = 0; fd < 3; fd++)
+	for (int fd = 0; fd < 3; fd++) /* else a pipe that the program closes stays open */
 		sys_close(fd);
-	r = sys3(__NR_close_range, STATUS_FD + 1, ~0u, 0);
-	if (r < 0)
-		return r;
-	return load_filter(filter);
+	r = keep_needed(c);
+	return r < 0 ? r : load_filter(filter);
 }
 
 /* The program's process waits for PID 1's word: once for its id maps, once
@@ -86,19 +95,19 @@ static void await_init(struct ctx *c)
  * *is_program set, and in PID 1, confined, with the program's pid. */
 long run_program_op(struct ctx *c, const struct op *op, int *is_program)
 {
-	int sv[2], pidfd = -1;
+	int sv[2];
 	char num[24];
-	struct report rep = {.type = REP_PROGRAM};
 	long r = sys4(__NR_socketpair, AF_UNIX_, SOCK_SEQPACKET_ | O_CLOEXEC_, 0, sv);
 	if (r < 0)
 		return r;
-	long pid = sys5(__NR_clone, CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD_, 0, &pidfd, 0, 0);
+	long pid = sys5(__NR_clone, CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD_, 0, &c->program_fd, 0, 0);
 	if (pid < 0)
 		return pid;
 	if (pid == 0) {
 		*is_program = 1;
 		sys_close(sv[0]);
 		c->sync = sv[1];
+		sys1(__NR_umask, 022);
 		sys_close(CONTROL_FD);
 		await_init(c);
 		return 0;
@@ -111,8 +120,6 @@ long run_program_op(struct ctx *c, const struct op *op, int *is_program)
 		r = write_map(num, "uid_map", op->arg[0], op->arg[1]);
 	if (r >= 0) /* from here on both work at the same time */
 		r = sys3(__NR_write, c->sync, "m", 1);
-	if (r >= 0)
-		r = send_report(CONTROL_FD, &rep, &pidfd, 1);
 	if (r >= 0)
 		r = confine_init(c, plan_str(op, 0));
 	if (r >= 0)
@@ -196,10 +203,13 @@ static long run_last_op(struct ctx *c, const struct op *op)
 static __attribute__((noreturn)) void fail(struct ctx *c, u32 step, u32 op, long err)
 {
 	struct report rep = {.type = REP_FAILED, .step = step, .op = op, .value = (s32)-err};
-	if (c->is_program)
+	if (c->is_program) {
 		write_all(c->sync, &rep, sizeof rep);
-	else
+		if (op != OP_EXEC) /* an unread word would reset the connection, report and all */
+			await_init(c);
+	} else {
 		send_report(c->fds[0], &rep, 0, 0);
+	}
 	sys_exit(125);
 }
 
@@ -224,6 +234,23 @@ __attribute__((noreturn)) void init_main(struct ctx *c, const struct op *ops, in
 	fail(c, i, OP_DECODE, -E_PROTO); /* a plan ends in EXEC */
 }
 
+/* Tells the host that the program runs, with the descriptors that the host
+ * works on from now on. PID 1 keeps nothing but the set-up socket. */
+static void hand_over(struct ctx *c)
+{
+	struct report rep = {.type = REP_STARTED, .exported = c->exported};
+	int fds[1 + MAX_EXPORT];
+	u32 n = 0;
+	fds[n++] = c->program_fd;
+	for (int i = 0; i < MAX_EXPORT; i++)
+		if (c->exported & (1u << i))
+			fds[n++] = c->export_fd[i];
+	send_report(CONTROL_FD, &rep, fds, n);
+	while (n)
+		sys_close(fds[--n]);
+	sys_close(c->sync);
+}
+
 /* PID 1's life: say how the start went, reap, and end with the program; its end
  * takes the whole PID namespace with it (pid_namespaces(7)). */
 __attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program)
@@ -240,8 +267,7 @@ __attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program)
 		send_report(CONTROL_FD, &rep, 0, 0);
 		sys_exit(125);
 	}
-	rep = (struct report){.type = REP_STARTED, .value = (s32)program};
-	send_report(CONTROL_FD, &rep, 0, 0);
+	hand_over(c);
 	for (;;) {
 		int status = 0;
 		long pid = sys4(__NR_wait4, -1, &status, 0x40000000 /* __WALL */, 0);

@@ -10,12 +10,8 @@
  *     |------------------------------>| clone3                 |                 |
  *     |  LAUNCHED [pidfd]  on setup   |----------------------->| init's part     |
  *     |<------------------------------|                        |                 |
- *     |  READY [exported descriptors]            on setup      |                 |
- *     |<-------------------------------------------------------|                 |
  *     |                                                        | fork, user ns   |
  *     |                                                        |---------------->|
- *     |  PROGRAM [pidfd]                                       |                 |
- *     |<-------------------------------------------------------|                 |
  *     |                                                        | id maps         |
  *     |                                                        |  mapped         |
  *     |                                                        |---------------->| program's part
@@ -24,7 +20,8 @@
  *     |                                                        |  go             |
  *     |                                                        |---------------->| execve
  *     |                                                        |   EOF | report  |
- *     |  STARTED | FAILED(step, op, errno)                     |<----------------|
+ *     |  STARTED [program's pidfd, exported descriptors]       |<----------------|
+ *     |  or FAILED(step, op, errno)                            |                 |
  *     |<-------------------------------------------------------|                 |
  *     |  EXIT(wait status)                                     |<----------------x
  *     |<-------------------------------------------------------x
@@ -42,7 +39,7 @@
 #define CONTROL_FD 3
 #define MAX_FDS 200    /* descriptors of one request; SCM_MAX_FD is 253 */
 #define MAX_SLOTS 64   /* templates: root configurations of one host */
-#define MAX_EXPORT 8   /* descriptors handed back in READY */
+#define MAX_EXPORT 8   /* descriptors handed back in STARTED */
 
 enum request_type { REQ_TEMPLATE = 1, REQ_LAUNCH = 2, REQ_DROP = 3, REQ_SPARE = 4 };
 
@@ -61,7 +58,6 @@ enum report_type {
 	REP_STARTED = 3,
 	REP_FAILED = 4,
 	REP_EXIT = 5,
-	REP_PROGRAM = 6, /* the program's pidfd, before it may run */
 };
 
 /* Steps that are no operation of the plan. */
@@ -74,7 +70,7 @@ struct report {
 	u32 step; /* index of the operation in the plan */
 	u32 op;
 	s32 value; /* errno, pid or wait status */
-	u32 exported; /* READY: bit n = slot n is among the descriptors */
+	u32 exported; /* STARTED: bit n = slot n is among the descriptors */
 	u32 reserved;
 };
 
@@ -88,6 +84,7 @@ struct ctx {
 	int export_fd[MAX_EXPORT];
 	u32 exported;
 	int sync;         /* init: the program's status; program: init */
+	int program_fd;   /* init: the program's pidfd */
 	int is_program;
 };
 

@@ -319,7 +319,7 @@ static void forget_host(void)
 	static const char oom[] = "/proc/self/oom_score_adj";
 	int param = 0;
 	char sign = 0;
-	sys1(__NR_umask, 022);
+	sys1(__NR_umask, 0); /* the program gets 022 */
 	sys3(__NR_sched_setscheduler, 0, 0 /* SCHED_OTHER */, &param);
 	sys1(__NR_personality, 0);
 	int fd = (int)sys_openat(AT_FDCWD_, oom, O_RDONLY_, 0);

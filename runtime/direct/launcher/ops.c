@@ -24,9 +24,10 @@ static int fd_at(struct ctx *c, u64 i) { return i < c->nfds ? c->fds[i] : -1; }
  * the sandbox's root, which is the process's own. */
 static int base(struct ctx *c) { return c->root >= 0 ? c->root : AT_FDCWD_; }
 
+/* The launcher's umask is 0, so that modes are what the plan says. */
 static long own(int fd, u64 uid, u64 gid)
 {
-	return sys3(__NR_fchown, fd, (u32)uid, (u32)gid);
+	return uid || gid ? sys3(__NR_fchown, fd, (u32)uid, (u32)gid) : 0;
 }
 
 static long op_root(struct ctx *c, const struct op *op)
@@ -63,35 +64,31 @@ static long op_root(struct ctx *c, const struct op *op)
 static long op_dir(struct ctx *c, const struct op *op)
 {
 	char *path = plan_str(op, 0).p;
-	long r = sys3(__NR_mkdirat, base(c), path, 0700);
-	if (r < 0)
+	long r = sys3(__NR_mkdirat, base(c), path, op->arg[0]);
+	if (r < 0 || (!op->arg[1] && !op->arg[2]))
 		return r;
 	int fd = (int)sys_openat(base(c), path, O_DIRECTORY_ | O_NOFOLLOW_, 0);
 	if (fd < 0)
 		return fd;
 	r = own(fd, op->arg[1], op->arg[2]);
-	if (r >= 0) /* after the owner, and by descriptor: the umask has no say */
-		r = sys2(__NR_fchmod, fd, op->arg[0]);
 	sys_close(fd);
 	return r;
 }
 
-static long create(struct ctx *c, const char *path)
+static long create(struct ctx *c, const char *path, u64 mode)
 {
-	return sys_openat(base(c), path, O_WRONLY_ | O_CREAT_ | O_EXCL_ | O_NOFOLLOW_, 0600);
+	return sys_openat(base(c), path, O_WRONLY_ | O_CREAT_ | O_EXCL_ | O_NOFOLLOW_, (u32)mode);
 }
 
 static long op_write(struct ctx *c, const struct op *op)
 {
 	struct str data = plan_str(op, 1);
-	int fd = (int)create(c, plan_str(op, 0).p);
+	int fd = (int)create(c, plan_str(op, 0).p, op->arg[0]);
 	if (fd < 0)
 		return fd;
 	long r = write_all(fd, data.p, data.len);
 	if (r >= 0)
 		r = own(fd, op->arg[1], op->arg[2]);
-	if (r >= 0)
-		r = sys2(__NR_fchmod, fd, op->arg[0]);
 	sys_close(fd);
 	return r;
 }
@@ -103,7 +100,7 @@ static long op_copy(struct ctx *c, const struct op *op)
 	int in = fd_at(c, op->arg[0]);
 	if (in < 0)
 		return -E_BADF;
-	int fd = (int)create(c, plan_str(op, 0).p);
+	int fd = (int)create(c, plan_str(op, 0).p, op->arg[1]);
 	if (fd < 0)
 		return fd;
 	long r = 0;
@@ -121,8 +118,6 @@ static long op_copy(struct ctx *c, const struct op *op)
 		r = -E_FBIG;
 	if (r >= 0)
 		r = own(fd, op->arg[3] >> 32, (u32)op->arg[3]);
-	if (r >= 0)
-		r = sys2(__NR_fchmod, fd, op->arg[1]);
 	sys_close(fd);
 	return r;
 }
@@ -272,23 +267,9 @@ static long op_export(struct ctx *c, const struct op *op)
 		return 0;
 	if (fd < 0)
 		return fd;
-	c->export_fd[op->arg[0]] = fd;
+	c->export_fd[op->arg[0]] = fd; /* handed over when the program runs */
 	c->exported |= 1u << op->arg[0];
 	return 0;
-}
-
-static long op_ready(struct ctx *c)
-{
-	struct report rep = {.type = REP_READY, .exported = c->exported};
-	int fds[MAX_EXPORT];
-	u32 n = 0;
-	for (int i = 0; i < MAX_EXPORT; i++)
-		if (c->exported & (1u << i))
-			fds[n++] = c->export_fd[i];
-	long r = send_report(c->fds[0], &rep, fds, n);
-	for (u32 i = 0; i < n; i++)
-		sys_close(fds[i]);
-	return r;
 }
 
 static long op_stdio(struct ctx *c, const struct op *op)
@@ -355,8 +336,6 @@ long run_op(struct ctx *c, const struct op *op)
 		return op_rlimit(op);
 	case OP_STDIO:
 		return op_stdio(c, op);
-	case OP_READY:
-		return op_ready(c);
 	case OP_HOLD: {
 		long fd = sys_openat(AT_FDCWD_, plan_str(op, 0).p, O_DIRECTORY_, 0);
 		c->user_sysctl = (int)fd;

@@ -32,7 +32,6 @@ int plan_arity(__u16 code)
 	case OP_LOOPBACK:
 	case OP_RLIMIT:
 	case OP_STDIO:
-	case OP_READY:
 	case OP_SUPERVISOR:
 	case OP_ROOT:
 	case OP_IDENTITY:
