@@ -129,7 +129,9 @@ static long write_text(int dir, const char *path, const char *text)
 static long boot_rootless(void)
 {
 	char line[64];
-	long r = sys1(__NR_unshare, CLONE_NEWUSER | CLONE_NEWNS);
+	/* The network namespace too: only from one of its own can it come back after
+	 * it has made a sandbox's. */
+	long r = sys1(__NR_unshare, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET);
 	if (r < 0)
 		return r;
 	r = write_text(proc_fd, "self/setgroups", "deny");
