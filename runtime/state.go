@@ -105,12 +105,12 @@ func claim(dir string) (*supervisor, error) {
 		f.Close()
 		return nil, err
 	}
+	// No fsync: what the record stands for (cgroups, processes, the lock) does not
+	// survive what only an fsync would protect it from, a power loss, and on a
+	// disk it costs more than the whole sandbox.
 	data, err := json.Marshal(record{1, s.id, os.Getpid(), s.firstID})
 	if err == nil {
 		_, err = f.Write(append(data, '\n'))
-	}
-	if err == nil {
-		err = f.Sync()
 	}
 	if err == nil {
 		err = s.link(tmp, filepath.Join(dir, s.id+".json"))

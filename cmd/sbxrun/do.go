@@ -54,7 +54,7 @@ func (a *app) do(g given, args []string) int {
 	defer signals.release()
 	stopEarly := context.AfterFunc(signals.first, cancel)
 
-	host, err := runtime.Open(runtime.Options{StateDir: r.stateDir})
+	host, err := runtime.Open(runtime.Options{StateDir: r.stateDir, OneShot: true})
 	if err != nil {
 		return a.refuse(r, err)
 	}
