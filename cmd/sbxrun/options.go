@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/values"
@@ -48,7 +49,7 @@ func limitOptions(p *runtime.Policy) []*option {
 			&p.Limits.TmpBytes, leastDisk, mostDisk, "16M"),
 		sizeOption("output-limit", "bytes of standard output and of standard error, each",
 			&p.Limits.OutputBytes, leastOutput, mostOutput, "1M"),
-		wordOption("output-overflow", "what happens past --output-limit: drop the rest, or end the run",
+		wordOption("output-overflow", "past --output-limit: drop the rest, or end the run",
 			(*string)(&p.Limits.OutputOverflow), string(runtime.OverflowDiscard), string(runtime.OverflowStop)),
 		countOption("open-files", "open files of each process", &p.Limits.OpenFiles, leastOpenFiles, mostOpenFiles, "256"),
 	}
@@ -122,12 +123,8 @@ func durationOption(name, usage string, to *time.Duration, example string) *opti
 
 // wordOption takes one of a few words.
 func wordOption(name, usage string, to *string, words ...string) *option {
-	allowed := words[0]
-	for _, w := range words[1:] {
-		allowed += ", " + w
-	}
 	return &option{
-		name: name, arg: "WORD", usage: usage, allowed: allowed,
+		name: name, arg: strings.Join(words, "|"), usage: usage, allowed: strings.Join(words, ", "),
 		set: func(_ *request, v value) error {
 			for _, w := range words {
 				if v.text == w {

@@ -257,7 +257,7 @@ func toolsOption() *option {
 func toolOption() *option {
 	return &option{
 		name: "tool", arg: "NAME=CMD", many: true, object: true,
-		usage:   "tool that runs a command on the host: arguments as JSON on its standard input, result as JSON on its output",
+		usage:   "tool that runs a command on the host, JSON in and JSON out",
 		allowed: "NAME=CMD, such as weather='./weather --json'", set: addTool,
 		show: func(r *request) (texts []string) {
 			for _, t := range r.tools {

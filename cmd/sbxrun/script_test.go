@@ -32,7 +32,7 @@ import (
 //
 // and the conditions [root] and [python3].
 func TestScripts(t *testing.T) {
-	bin := buildBinary(t)
+	bin := filepath.Dir(buildBinary(t))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -53,18 +53,6 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: scriptCondition,
 	})
-}
-
-// buildBinary builds sbxrun as it is released and returns its folder.
-func buildBinary(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "sbxrun"), ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return dir
 }
 
 func scriptStatus(ts *testscript.TestScript, limit time.Duration, args []string) {

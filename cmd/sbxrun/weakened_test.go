@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/selftest"
@@ -42,13 +41,8 @@ func TestSelftestNoticesWeakness(t *testing.T) {
 	}
 	for weakness, probe := range weaknesses {
 		t.Run("without "+weakness, func(t *testing.T) {
-			bin := filepath.Join(t.TempDir(), "sbxrun")
-			build := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "-tags", "sbxrun_weaken",
-				"-ldflags", "-X github.com/sbxrun/sbxrun/runtime.weakness="+weakness, ".")
-			build.Env = append(os.Environ(), "CGO_ENABLED=0")
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("go build: %v\n%s", err, out)
-			}
+			bin := buildBinary(t, "-tags", "sbxrun_weaken",
+				"-ldflags", "-X github.com/sbxrun/sbxrun/runtime.weakness="+weakness)
 			out, err := exec.Command(bin, "selftest", "--json").Output()
 			var report selftest.Report
 			if jsonErr := json.Unmarshal(out, &report); jsonErr != nil {
