@@ -20,6 +20,7 @@ type canary struct {
 	name, network, address string
 	closer                 interface{ Close() error }
 	reached                atomic.Int64
+	own                    int64 // how often the host itself reached it
 }
 
 // canaries are all that the host opens for a self-test.
@@ -97,8 +98,9 @@ func (cs *canaries) packets(name, address string) error {
 	return nil
 }
 
-// controls connects to each canary from the host, once: a canary that nobody
-// can reach would prove nothing.
+// controls connects to each canary from the host: a canary that nobody can reach
+// would prove nothing. Connections are taken in their order, so when it is over
+// all earlier ones are counted.
 func (cs *canaries) controls() string {
 	for _, c := range cs.all {
 		conn, err := net.DialTimeout(c.network, c.address, dialTimeout)
@@ -111,7 +113,8 @@ func (cs *canaries) controls() string {
 		if err != nil {
 			return c.name + ": " + err.Error()
 		}
-		for end := time.Now().Add(dialTimeout); c.reached.Load() == 0; time.Sleep(time.Millisecond) {
+		c.own++
+		for end := time.Now().Add(dialTimeout); c.reached.Load() < c.own; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				return c.name + ": not reached"
 			}
@@ -120,21 +123,21 @@ func (cs *canaries) controls() string {
 	return expectReached
 }
 
-// verdicts says for each canary how often it was reached: once, by the host.
+// onlyHost is the verdict on a canary that nothing else reached.
+const onlyHost = "by the host only"
+
+// verdicts says for each canary whether anything but the host reached it. A
+// last control comes first, so that nothing is still on its way.
 func (cs *canaries) verdicts() []Verdict {
-	var all []Verdict
+	all := []Verdict{{Name: "control-host-still-reaches-canaries", Expected: expectReached, Got: cs.controls()}}
 	for _, c := range cs.all {
-		all = append(all, Verdict{Name: c.name + "-reached", Expected: "1 time, by the host",
-			Got: hosts(c.reached.Load())})
+		got := onlyHost
+		if n := c.reached.Load(); n != c.own {
+			got = fmt.Sprintf("%d times, %d by the host", n, c.own)
+		}
+		all = append(all, Verdict{Name: c.name + "-reached", Expected: onlyHost, Got: got})
 	}
 	return all
-}
-
-func hosts(n int64) string {
-	if n == 1 {
-		return "1 time, by the host"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // config tells the probe where the canaries are.
