@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxrun/sbxrun/cgroups"
 	"github.com/sbxrun/sbxrun/netns"
 	"github.com/sbxrun/sbxrun/runtime/plan"
 )
@@ -78,20 +79,21 @@ func (s *Sandbox) watch(ctx context.Context, exited <-chan exitInfo) (exitInfo, 
 }
 
 // finish takes everything down in an order that loses nothing: the processes
-// are dead, then the last output, the counters, the files, the directories.
+// are dead, then the last output, the counters, the files, the directories. What
+// has nothing to do with each other happens at the same time.
 func (s *Sandbox) finish(exit exitInfo, why Reason) {
 	r := &Result{ID: s.id, Started: true}
 	r.Usage.Wall = exit.at.Sub(s.started)
+	limits := make(chan groupEnd, 1)
+	go func() { limits <- s.endGroup() }()
 	for _, st := range s.streams {
 		st.finish()
 	}
 	if s.server != nil {
 		r.setToolCalls(s.server.Close())
-		if v, err := s.server.Result(); err != nil {
-			r.fail(err)
-		} else {
-			r.Value = v
-		}
+		v, err := s.server.Result()
+		r.Value = v
+		r.fail(err)
 		s.cancel()
 	}
 	if r.Value == nil {
@@ -103,23 +105,36 @@ func (s *Sandbox) finish(exit exitInfo, why Reason) {
 	denials, err := netns.Denials(s.proc.Export(plan.SlotSNMP), s.proc.Export(plan.SlotSNMP6))
 	r.NetworkDenials = denials
 	r.fail(err)
-	if st, err := s.group.Stats(); err != nil {
-		r.fail(err)
-	} else {
-		r.setUsage(st)
-	}
-	r.setOutcome(exit, why)
 	s.fetch(r)
 	s.streams[0].close()
 	s.streams[1].close()
 	s.proc.Close()
+	end := <-limits
+	r.setUsage(end.stats)
+	r.setOutcome(exit, why)
 	r.fail(exit.err)
-	r.fail(s.group.Remove())
+	r.fail(end.err)
 	s.freeIDs()
 	r.fail(s.events.end(r))
 	s.result = r
 	s.host.unregister(s)
 	close(s.done)
+}
+
+// groupEnd is the last of a sandbox's cgroup.
+type groupEnd struct {
+	stats cgroups.Stats
+	err   error
+}
+
+// endGroup reads the counters and removes the directories.
+func (s *Sandbox) endGroup() (e groupEnd) {
+	var err error
+	e.stats, e.err = s.group.Stats()
+	if err = s.group.Remove(); e.err == nil {
+		e.err = err
+	}
+	return e
 }
 
 // resultLine returns the value of a last output line "RESULT: JSON".

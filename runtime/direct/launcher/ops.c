@@ -207,15 +207,19 @@ static long op_join(struct ctx *c, const struct op *op)
 }
 
 /* Hides a path of a file system that we mounted ourselves just now. A path
- * that this kernel does not have needs no mask. The kernel itself tells a
- * directory from a file: it refuses to mount one over the other. */
+ * that this kernel does not have needs no mask. (Trying the one kind and then
+ * the other costs an RCU grace period for the failed attempt.) */
 static long op_mask(const struct op *op)
 {
+	struct statx st;
 	char *path = plan_str(op, 0).p;
-	long r = sys5(__NR_mount, plan_str(op, 1).p, path, 0, MS_BIND, 0);
-	if (r == -E_NOTDIR)
-		r = sys5(__NR_mount, plan_str(op, 2).p, path, 0, MS_BIND, 0);
-	return r == -E_NOENT ? 0 : r;
+	long r = sys5(__NR_statx, AT_FDCWD_, path, AT_SYMLINK_NOFOLLOW_, STATX_TYPE, &st);
+	if (r == -E_NOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	int dir = (st.stx_mode & 0170000) == 0040000;
+	return sys5(__NR_mount, plan_str(op, dir ? 2 : 1).p, path, 0, MS_BIND, 0);
 }
 
 /* Fresh namespaces; the network one, by far the most expensive, may have been
