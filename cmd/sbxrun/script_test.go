@@ -1,8 +1,3 @@
-//go:build testscript
-
-// The scripts need golang.org/x/tools (through go-internal's txtar), which
-// go.mod does not list yet; without the tag nothing here would build.
-
 package main
 
 import (
