@@ -17,7 +17,7 @@ for arch in amd64 arm64; do
   CGO_ENABLED=0 GOARCH=$arch go build -buildvcs=false -o /dev/null ./cmd/sbxrun || status=1
 done
 
-scripts=$(find scripts .ci examples runtime -type f \( -name '*.sh' -o -path '.ci/run' \))
+scripts=$(find scripts .ci examples runtime tests -type f \( -name '*.sh' -o -path '.ci/run' \))
 for s in $scripts; do
   sh -n "$s" || status=1
 done

@@ -16,10 +16,11 @@ case ${1:-test} in
 build) set -- ca-certificates python3 ;;
 test)
   # gcc and its arm64 sister rebuild the launcher, libseccomp is the oracle of
-  # the filters, the rest are programs that tests run or compare with.
+  # the filters, user-mode Linux brings cgroup v2 where the host has none, the
+  # rest are programs that tests run or compare with.
   set -- ca-certificates python3 gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
     libseccomp-dev pkg-config git make procps util-linux mandoc shellcheck \
-    python3-numpy nodejs bubblewrap crun
+    python3-numpy nodejs bubblewrap crun user-mode-linux busybox-static iproute2
   ;;
 *)
   echo "usage: deps.sh [build|test]" >&2

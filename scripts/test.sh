@@ -37,6 +37,7 @@ part check scripts/check.sh
 part generated scripts/generated.sh
 part go-tests go_tests
 [ ! -f tests/embed/go.mod ] || part embed embed_tests
+part cgroup-v2 tests/vm/run.sh
 part example examples/invoices/run.sh bin/sbxrun
 
 if [ -n "$failed" ]; then

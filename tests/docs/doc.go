@@ -1,0 +1,2 @@
+// Package docs runs the console examples of the documents.
+package docs
