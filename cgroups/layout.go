@@ -250,3 +250,16 @@ func readWords(d *sys.CgroupDir, rel string) []string {
 	}
 	return strings.Fields(string(buf[:n]))
 }
+
+// Joins says what each group will hand to the launcher: the number of files of
+// [Group.JoinFDs], and 1 where there is a [Group.CloneFD], else 0.
+func (l *Layout) Joins() (files, clone int) {
+	for _, t := range l.trees {
+		if t.version == 2 {
+			clone = 1
+		} else {
+			files++
+		}
+	}
+	return files, clone
+}

@@ -15,7 +15,7 @@ type Engine interface {
 	Name() string
 	// Capabilities says what the engine can do besides running a program.
 	Capabilities() Capabilities
-	// Create builds a sandbox and starts its program.
+	// Create builds a sandbox up to where it waits for its program.
 	Create(r CreateRequest) (Process, error)
 	// Close ends all its sandboxes.
 	Close() error
@@ -32,16 +32,25 @@ type Capabilities struct {
 
 // CreateRequest is one sandbox to create. The descriptors stay the caller's.
 type CreateRequest struct {
-	Template *plan.Shared
-	Sandbox  *plan.Plan
-	Stdio    [3]int
-	CgroupFD int   // cgroup v2 directory, -1 = none
-	JoinFDs  []int // cgroup v1 files to enter
-	FileFDs  []int // input files
+	Template, Plan *plan.Shared
+	CgroupFD       int   // cgroup v2 directory, -1 = none
+	JoinFDs        []int // cgroup v1 files to enter
 }
 
-// Process is a sandbox that an engine started.
+// StartRequest is one program to start in a created sandbox. The descriptors
+// stay the caller's.
+type StartRequest struct {
+	Plan    *plan.Plan
+	Stdio   [3]int
+	FileFDs []int // input files
+}
+
+// Process is a sandbox of an engine. Exactly one of Start and Discard is called
+// on a created one; a start that fails has discarded it.
 type Process interface {
+	Start(r StartRequest) error
+	// Discard ends a sandbox that was not started and waits until it is gone.
+	Discard()
 	// Kill kills every process of the sandbox; it does not wait.
 	Kill() error
 	// Wait returns the program's wait status when no process is left; ok is
@@ -73,8 +82,18 @@ func (e *directEngine) Capabilities() Capabilities {
 }
 
 func (e *directEngine) Create(r CreateRequest) (Process, error) {
-	return e.launcher.Launch(direct.Request{Template: r.Template, Sandbox: r.Sandbox, Stdio: r.Stdio,
-		CgroupFD: r.CgroupFD, JoinFDs: r.JoinFDs, FileFDs: r.FileFDs})
+	p, err := e.launcher.Prepare(direct.Request{Template: r.Template, Plan: r.Plan, CgroupFD: r.CgroupFD, JoinFDs: r.JoinFDs})
+	if err != nil {
+		return nil, err
+	}
+	return directProcess{p}, nil
+}
+
+// directProcess adapts [direct.Process].
+type directProcess struct{ *direct.Process }
+
+func (p directProcess) Start(r StartRequest) error {
+	return p.Process.Start(direct.Run{Plan: r.Plan, Stdio: r.Stdio, FileFDs: r.FileFDs})
 }
 
 func (e *directEngine) Close() error { return e.launcher.Close() }

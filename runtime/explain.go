@@ -42,7 +42,7 @@ func Explain(p Policy) (*Explanation, error) {
 		return nil, err
 	}
 	e := &Explanation{Spec: p.spec(view, true)}
-	in := plan.Input{Spec: e.Spec, View: view, Filters: filters, HardLimit: hardLimit, FirstFile: plan.FDFirst + 1,
+	in := plan.Input{Spec: e.Spec, View: view, Filters: filters, HardLimit: hardLimit,
 		RequestBytes: p.requestBytes(),
 		IDs:          plan.IDs{UID: idBase, GID: idBase, SupervisorUID: idBase + 1, SupervisorGID: idBase + 1}}
 	for _, f := range p.Files {
@@ -57,13 +57,18 @@ func Explain(p Policy) (*Explanation, error) {
 			in.Bridge = append(in.Bridge, plan.BridgeFile{Path: f.Path, Mode: f.Mode, Data: f.Data})
 		}
 	}
-	sandbox, err := plan.Sandbox(in)
+	prepare, err := plan.Prepare(in)
+	if err != nil {
+		return nil, err
+	}
+	run, err := plan.Run(in)
 	if err != nil {
 		return nil, err
 	}
 	e.add("template", plan.Template(view, false).Ops)
+	e.add("init", prepare.Ops)
 	phase := "init"
-	for _, o := range sandbox.Ops {
+	for _, o := range run.Ops {
 		e.add(phase, []plan.Operation{o})
 		if o.Op == plan.OpProgram {
 			phase = "program"

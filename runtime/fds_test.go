@@ -154,14 +154,14 @@ func TestStdinFromOSPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, "ready")
+	out.await("ready")
 	eventually(t, "the program to wait for input or to end", slow, func() bool {
 		select {
 		case <-s.done:
 			return true
 		default:
 		}
-		pids := sandboxPIDs(t, s)
+		pids := sandboxPIDs(s)
 		return len(pids) > 2 && comm(pids[len(pids)-1]) == "cat"
 	})
 	w.WriteString("late input\n")

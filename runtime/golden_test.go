@@ -48,7 +48,11 @@ func planText(t *testing.T, p Policy, in plan.Input) string {
 			in.Bridge = append(in.Bridge, plan.BridgeFile{Path: f.Path, Mode: f.Mode})
 		}
 	}
-	sandbox, err := plan.Sandbox(in)
+	prepare, err := plan.Prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox, err := plan.Run(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +66,7 @@ func planText(t *testing.T, p Policy, in plan.Input) string {
 		}
 	}
 	show("template", plan.Template(in.View, in.IDs.Rootless).Ops)
+	show("init", prepare.Ops)
 	show("init", sandbox.Ops)
 	for _, o := range sandbox.Ops[len(sandbox.Ops)-1:] {
 		for _, s := range o.Strings {
@@ -82,9 +87,9 @@ func TestPlanGolden(t *testing.T) {
 		p  Policy
 		in plan.Input
 	}{
-		"default":  {NewPolicy("true"), plan.Input{IDs: ids, JoinFDs: 4, FirstFile: plan.FDFirst + 4}},
-		"bridge":   {tools, plan.Input{IDs: ids, FirstJoin: 1, FirstFile: plan.FDFirst + 1, Files: []plan.InputFile{{Target: "/workspace/in/a.txt", Mode: 0o644, Size: 1}}}},
-		"rootless": {NewPolicy("true"), plan.Input{IDs: plan.IDs{Rootless: true}, FirstFile: plan.FDFirst}},
+		"default":  {NewPolicy("true"), plan.Input{IDs: ids, JoinFDs: 4}},
+		"bridge":   {tools, plan.Input{IDs: ids, FirstJoin: 1, Files: []plan.InputFile{{Target: "/workspace/in/a.txt", Mode: 0o644, Size: 1}}}},
+		"rootless": {NewPolicy("true"), plan.Input{IDs: plan.IDs{Rootless: true}}},
 	} {
 		path := "testdata/plan-" + name + ".txt"
 		got := planText(t, c.p, c.in)

@@ -35,7 +35,7 @@ func hold(t testing.TB, h *Host, p Policy) *held {
 	}
 	x := &held{s, w, out, 0}
 	t.Cleanup(func() { w.Close(); s.Kill(); s.Wait() })
-	out.await(t, "ready")
+	out.await("ready")
 	x.pid = programPID(t, s)
 	return x
 }
@@ -60,7 +60,7 @@ func (x *held) let() *Result {
 // the cgroup's list, where PID 1 comes first.
 func programPID(t testing.TB, s *Sandbox) int {
 	t.Helper()
-	pids := sandboxPIDs(t, s)
+	pids := sandboxPIDs(s)
 	for _, pid := range pids {
 		if comm(pid) != "sbxrun-init" {
 			return pid
@@ -71,8 +71,7 @@ func programPID(t testing.TB, s *Sandbox) int {
 }
 
 // sandboxPIDs lists the sandbox's processes as the host sees them.
-func sandboxPIDs(t testing.TB, s *Sandbox) []int {
-	t.Helper()
+func sandboxPIDs(s *Sandbox) []int {
 	for _, pattern := range []string{"/sys/fs/cgroup/pids/sbxrun-*/*/cgroup.procs", "/sys/fs/cgroup/sbxrun-*/*/cgroup.procs"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
@@ -143,8 +142,7 @@ func (w *lineWriter) String() string {
 }
 
 // await waits for a whole line; the run's own time limit bounds it.
-func (w *lineWriter) await(t testing.TB, line string) {
-	t.Helper()
+func (w *lineWriter) await(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for !strings.Contains("\n"+w.buf.String(), "\n"+line+"\n") {
@@ -174,7 +172,7 @@ func TestIdentityInside(t *testing.T) {
 // The same process seen from the host: no uid of anybody, no capability.
 func TestIdentityOutside(t *testing.T) {
 	x := hold(t, testHost(t), NewPolicy("bash", "-c", "echo ready; read x"))
-	for _, pid := range sandboxPIDs(t, x.Sandbox) {
+	for _, pid := range sandboxPIDs(x.Sandbox) {
 		uids := strings.Fields(status(t, pid, "Uid"))
 		for _, field := range [][]string{uids, strings.Fields(status(t, pid, "Gid"))} {
 			for _, id := range field {
@@ -207,7 +205,7 @@ func TestEverySandboxHasItsOwnIDs(t *testing.T) {
 	seen := map[string]string{}
 	for range 4 {
 		x := hold(t, testHost(t), NewPolicy("bash", "-c", "echo ready; read x"))
-		for _, pid := range sandboxPIDs(t, x.Sandbox) {
+		for _, pid := range sandboxPIDs(x.Sandbox) {
 			uid := strings.Fields(status(t, pid, "Uid"))[0]
 			if other, dup := seen[uid]; dup {
 				t.Errorf("uid %s: %s and %s", uid, other, comm(pid))

@@ -105,7 +105,7 @@ func TestBadConsumers(t *testing.T) {
 	if res.Reason != ReasonTimeout || !res.Output.Truncated {
 		t.Errorf("blocking: %v", ended{Result: res})
 	}
-	if !gone(t, s) {
+	if !gone(s) {
 		t.Error("processes are left")
 	}
 	close(w.release)

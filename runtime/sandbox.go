@@ -79,9 +79,8 @@ func (h *Host) Start(ctx context.Context, p Policy, o RunOptions) (*Sandbox, err
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sandbox{id: newID(), host: h, policy: p, opts: o,
-		stop: make(chan struct{}), done: make(chan struct{})}
-	s.events = &eventLog{sink: o.Events, sandbox: s.id, labels: p.Labels}
+	s := &Sandbox{host: h, policy: p, opts: o, stop: make(chan struct{}), done: make(chan struct{})}
+	s.events = &eventLog{sink: o.Events, labels: p.Labels}
 	if err := h.register(s); err != nil {
 		return nil, err
 	}
@@ -120,14 +119,12 @@ func (h *Host) unregister(s *Sandbox) {
 func (s *Sandbox) launch(ctx context.Context) (err error) {
 	var undo undoStack
 	defer undo.run()
-	root, err := s.host.root(&s.policy, s.host.engine.Capabilities().Rootless)
+	rootless := s.host.engine.Capabilities().Rootless
+	root, err := s.host.root(&s.policy, rootless)
 	if err != nil {
 		return err
 	}
 	s.spec = s.policy.spec(root.view, s.opts.Events != nil)
-	if err := s.events.start(s.spec); err != nil {
-		return err
-	}
 	files, fds, err := s.openFiles()
 	undo.add(func() { sys.CloseAll(fds) })
 	if err != nil {
@@ -139,29 +136,37 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	}
 	s.freeIDs = freeIDs
 	undo.add(freeIDs)
-	if s.group, err = s.host.group(s.id, weakenLimits(s.policy.cgroupLimits())); err != nil {
-		return err
-	}
-	undo.add(func() { s.group.Remove() })
 	in, err := s.compileInput(root.view, ids, files)
 	if err != nil {
 		return err
 	}
-	sandbox, err := plan.Sandbox(*in)
+	recipe, err := s.recipe(root, in)
 	if err != nil {
 		return err
 	}
-	weakenPlan(sandbox)
+	run, err := plan.Run(*in)
+	if err != nil {
+		return err
+	}
+	weakenPlan(run)
+	box, err := s.prepared(recipe)
+	if err != nil {
+		return err
+	}
+	s.id, s.group, s.proc, s.events.sandbox = box.id, box.group, box.proc, box.id
+	undo.add(func() { s.group.Remove() })
+	if err := s.events.start(s.spec); err != nil {
+		s.proc.Discard()
+		return err
+	}
 	stdio, err := s.openStdio(ids)
 	defer sys.CloseAll(stdio[3:])
 	if err != nil {
+		s.proc.Discard()
 		return err
 	}
 	undo.add(func() { s.streams[0].close(); s.streams[1].close() })
-	cgroupFD, _ := s.group.CloneFD()
-	s.proc, err = s.host.engine.Create(CreateRequest{Template: root.template, Sandbox: sandbox,
-		Stdio: [3]int{stdio[0], stdio[1], stdio[2]}, CgroupFD: cgroupFD, JoinFDs: s.group.JoinFDs(), FileFDs: fds})
-	if err != nil {
+	if err := s.proc.Start(StartRequest{Plan: run, Stdio: [3]int{stdio[0], stdio[1], stdio[2]}, FileFDs: fds}); err != nil {
 		return s.explainFailure(err)
 	}
 	s.started = time.Now()
@@ -174,7 +179,31 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	}
 	undo.release()
 	sys.CloseAll(fds)
+	s.host.warm.refill(s.host, recipe)
 	return nil
+}
+
+// recipe compiles what the run has in common with others of its kind.
+func (s *Sandbox) recipe(root *root, in *plan.Input) (*recipe, error) {
+	p, err := plan.Prepare(*in)
+	if err != nil {
+		return nil, err
+	}
+	weakenPlan(p)
+	shared, err := plan.NewShared(p)
+	if err != nil {
+		return nil, err
+	}
+	return &recipe{template: root.template, plan: shared,
+		kind: sandboxKind{root.template.Key, shared.Key, s.policy.cgroupLimits()}}, nil
+}
+
+// prepared returns a sandbox to run in: one that waits for it, or a new one.
+func (s *Sandbox) prepared(r *recipe) (*prepared, error) {
+	if p := s.host.warm.take(r.kind); p != nil {
+		return p, nil
+	}
+	return s.host.prepare(r)
 }
 
 // explainFailure says so where the set-up failed because of a limit.
@@ -196,13 +225,9 @@ func (s *Sandbox) compileInput(view *rootfs.View, ids plan.IDs, files []plan.Inp
 	if err != nil {
 		return nil, err
 	}
-	in := &plan.Input{Spec: s.spec, View: view, IDs: ids, JoinFDs: len(s.group.JoinFDs()), Files: files,
-		Filters: filters, HardLimit: hardLimit, RequestBytes: s.policy.requestBytes(), FirstFile: plan.FDFirst}
-	if _, ok := s.group.CloneFD(); ok {
-		in.FirstFile++
-		in.FirstJoin++
-	}
-	in.FirstFile += in.JoinFDs
+	in := &plan.Input{Spec: s.spec, View: view, IDs: ids, Files: files,
+		Filters: filters, HardLimit: hardLimit, RequestBytes: s.policy.requestBytes()}
+	in.JoinFDs, in.FirstJoin = s.host.layout.Joins()
 	if s.policy.Bridge.Tools != nil {
 		generated, err := stubs.Files(s.policy.Bridge.Tools)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // gone reports whether no process of a sandbox is left.
-func gone(t testing.TB, s *Sandbox) bool { return len(sandboxPIDs(t, s)) == 0 }
+func gone(s *Sandbox) bool { return len(sandboxPIDs(s)) == 0 }
 
 // Promise 3 and case 1: at the deadline the whole tree dies, 200 ms is what is
 // promised, and the output so far is there.
@@ -52,7 +52,7 @@ func TestBackgroundProcessesEnd(t *testing.T) {
 		if r.Reason != ReasonExited || r.Usage.Wall > slow || r.Output.StdoutBytes != 3 {
 			t.Errorf("%s: %v", script, ended{Result: r})
 		}
-		if !gone(t, s) {
+		if !gone(s) {
 			t.Errorf("%s: processes are left", script)
 		}
 	}
@@ -65,7 +65,7 @@ func TestContextKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, "ready")
+	out.await("ready")
 	cancel()
 	if r := s.Wait(); r.Reason != ReasonKilled || *r.Signal != 9 || out.String() != "ready\n" {
 		t.Errorf("%v", ended{Result: r})

@@ -47,6 +47,7 @@ const (
 	reqLaunch   requestType = 2
 	reqDrop     requestType = 3
 	reqSpare    requestType = 4
+	reqRun      requestType = 5
 )
 
 type reportType uint32
@@ -66,6 +67,7 @@ type report struct {
 	op       plan.Op
 	value    int32
 	exported uint32
+	phase    uint32
 }
 
 // Launcher is the helper process. It is safe for concurrent use.
@@ -157,31 +159,21 @@ func (l *Launcher) stop() error {
 	return err
 }
 
-// Request is one sandbox to launch. The descriptors stay the caller's.
+// Request is one sandbox to prepare. The descriptors stay the caller's.
 type Request struct {
 	Template *plan.Shared
-	Sandbox  *plan.Plan
-	// Stdio are the program's descriptors 0, 1 and 2.
-	Stdio [3]int
+	Plan     *plan.Shared // the first plan, see [plan.Prepare]
 	// CgroupFD is the cgroup v2 directory to be born into, -1 for none; JoinFDs
-	// are cgroup v1 cgroup.procs files.
+	// are cgroup v1 files to enter.
 	CgroupFD int
 	JoinFDs  []int
-	// FileFDs are the input files.
-	FileFDs []int
 }
 
-// Launch builds the sandbox and starts its program. It returns when the program
-// is running or has failed to start, with everything undone in that case.
-//
-// Errors: [errdef.CommandNotFound] and [errdef.NotExecutable] for the program,
-// [errdef.Setup] with the operation's name and errno for everything else.
-func (l *Launcher) Launch(r Request) (*Process, error) {
-	data, err := r.Sandbox.Encode()
-	if err != nil {
-		return nil, err
-	}
-	planFD, err := sys.Memfd("sbxrun-plan", data, false)
+// Prepare builds a sandbox as far as no single run is concerned. It returns
+// when that is under way; a failure shows when the sandbox is started. The
+// caller must Start or Discard it.
+func (l *Launcher) Prepare(r Request) (*Process, error) {
+	planFD, err := sys.Memfd("sbxrun-plan", r.Plan.Data, false)
 	if err != nil {
 		return nil, setupErr(err)
 	}
@@ -190,29 +182,19 @@ func (l *Launcher) Launch(r Request) (*Process, error) {
 		sys.CloseAll([]int{planFD})
 		return nil, setupErr(err)
 	}
-	fds := append(make([]int, 0, 16), far, planFD, r.Stdio[0], r.Stdio[1], r.Stdio[2])
+	fds := append(make([]int, 0, 8), far, planFD)
 	cgroup := uint32(0)
 	if r.CgroupFD >= 0 {
 		fds = append(fds, r.CgroupFD)
 		cgroup = uint32(len(fds))
 	}
-	fds = append(append(fds, r.JoinFDs...), r.FileFDs...)
-	if len(fds) > maxFDs {
-		err = errdef.Field("file", fmt.Sprintf("too many input files: %d", len(r.FileFDs)), "at most "+strconv.Itoa(maxFDs-16))
-	} else {
-		err = l.send(r.Template, cgroup, fds)
-	}
+	err = l.send(r.Template, cgroup, append(fds, r.JoinFDs...))
 	sys.CloseAll([]int{far, planFD})
 	if err != nil {
 		near.Close()
 		return nil, err
 	}
-	p := &Process{sock: near, plan: r.Sandbox}
-	if err := p.awaitStart(); err != nil {
-		p.discard()
-		return nil, err
-	}
-	return p, nil
+	return &Process{sock: near, plans: [2]*plan.Plan{r.Plan.Plan}}, nil
 }
 
 // send makes sure of the template and sends the launch request; a launcher that
@@ -244,15 +226,19 @@ func launcherGone(err error) bool {
 }
 
 func (l *Launcher) write(kind requestType, slot, cgroup uint32, fds []int) error {
-	b := make([]byte, 0, requestSize)
 	spare := uint32(0)
 	if kind == reqSpare || (kind == reqLaunch && l.refill) {
 		spare = 1
 	}
-	for _, v := range []uint32{uint32(kind), slot, cgroup, uint32(len(fds)), spare, 0} {
+	return sendRequest(l.ctl, fds, uint32(kind), slot, cgroup, uint32(len(fds)), spare, 0)
+}
+
+func sendRequest(sock *os.File, fds []int, words ...uint32) error {
+	b := make([]byte, 0, requestSize)
+	for _, v := range words {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
-	if err := sys.SendFDs(l.ctl, b, fds); err != nil {
+	if err := sys.SendFDs(sock, b, fds); err != nil {
 		return setupErr(err)
 	}
 	return nil
@@ -334,7 +320,7 @@ func recvReport(sock *os.File) (report, []int, error) {
 	}
 	le := binary.LittleEndian
 	return report{reportType(le.Uint32(b[0:])), le.Uint32(b[4:]), plan.Op(le.Uint32(b[8:])),
-		int32(le.Uint32(b[12:])), le.Uint32(b[16:])}, fds, nil
+		int32(le.Uint32(b[12:])), le.Uint32(b[16:]), le.Uint32(b[20:])}, fds, nil
 }
 
 func setupErr(err error) error {

@@ -2,8 +2,10 @@ package direct
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -12,11 +14,11 @@ import (
 	"github.com/sbxrun/sbxrun/runtime/plan"
 )
 
-// Process is a sandbox that was launched: its PID 1 and, with it, everything in
-// its PID namespace.
+// Process is a sandbox: prepared, running or ended. It stands for its PID 1 and,
+// with it, everything in its PID namespace.
 type Process struct {
 	sock     *os.File // the set-up socket
-	plan     *plan.Plan
+	plans    [2]*plan.Plan
 	pidfd    *os.File // of PID 1
 	program  *os.File // pidfd of the program
 	exported [maxExport]*os.File
@@ -33,6 +35,52 @@ const (
 	killTimeout = 10 * time.Second
 	killTries   = 3
 )
+
+// Run is what one run adds to a prepared sandbox. The descriptors stay the
+// caller's.
+type Run struct {
+	Plan    *plan.Plan // the second plan, see [plan.Run]
+	Stdio   [3]int     // the program's descriptors 0, 1 and 2
+	FileFDs []int      // the input files
+}
+
+// Start starts the program in a prepared sandbox. It returns when the program
+// is running or has failed to start, with everything undone in that case.
+//
+// Errors: [errdef.CommandNotFound] and [errdef.NotExecutable] for the program,
+// [errdef.Setup] with the operation's name and errno for everything else.
+func (p *Process) Start(r Run) error {
+	err := p.start(r)
+	if err != nil {
+		p.Discard()
+	}
+	return err
+}
+
+func (p *Process) start(r Run) error {
+	data, err := r.Plan.Encode()
+	if err != nil {
+		return err
+	}
+	fds := append(make([]int, 0, 8), 0, r.Stdio[0], r.Stdio[1], r.Stdio[2])
+	if fds = append(fds, r.FileFDs...); len(fds) >= maxFDs {
+		return errdef.Field("file", fmt.Sprintf("too many input files: %d", len(r.FileFDs)), "at most "+strconv.Itoa(maxFDs-8))
+	}
+	if fds[0], err = sys.Memfd("sbxrun-plan", data, false); err != nil {
+		return setupErr(err)
+	}
+	p.plans[1] = r.Plan
+	sendErr := sendRequest(p.sock, fds, uint32(reqRun), 0, 0, uint32(len(fds)), 0, 0)
+	sys.CloseAll(fds[:1])
+	if sendErr != nil && !launcherGone(sendErr) {
+		return sendErr
+	}
+	err = p.awaitStart() // a sandbox that is gone has said why
+	if err == nil && sendErr != nil {
+		err = sendErr
+	}
+	return err
+}
 
 // awaitStart reads reports until the program runs or its start has failed.
 func (p *Process) awaitStart() error {
@@ -56,7 +104,7 @@ func (p *Process) awaitStart() error {
 		}
 		switch rep.kind {
 		case repFailed:
-			failed = stepError(p.plan, rep)
+			failed = stepError(p.plans[rep.phase&1], rep)
 		case repStarted:
 			// The launcher's own report may still be under way; without the pidfd
 			// nothing can be killed or waited for.
@@ -103,13 +151,23 @@ func (p *Process) take(rep report, fds []int) error {
 	return nil
 }
 
-// discard undoes a launch that has failed.
-func (p *Process) discard() {
+// Discard ends a sandbox that was not started, or whose start has failed, and
+// waits until it is gone.
+func (p *Process) Discard() {
 	p.Kill()
+	// Without a pidfd there is the socket: a sandbox without a host ends itself,
+	// and its last report is the end of the stream.
+	for p.pidfd == nil {
+		p.sock.SetReadDeadline(time.Now().Add(killTimeout))
+		rep, fds, err := recvReport(p.sock)
+		if err != nil || p.take(rep, fds) != nil {
+			break
+		}
+		p.Kill()
+	}
 	p.sock.Close()
 	if p.pidfd != nil {
-		p.pidfd.SetReadDeadline(time.Now().Add(killTimeout))
-		sys.WaitReadable(p.pidfd)
+		p.awaitDeath()
 	}
 	p.Close()
 }

@@ -36,7 +36,7 @@ func goodSpec() *specs.Spec {
 }
 
 func goodInput(s *specs.Spec) Input {
-	return Input{Spec: s, View: &rootfs.View{}, FirstFile: FDFirst,
+	return Input{Spec: s, View: &rootfs.View{},
 		IDs:     IDs{UID: 70000, GID: 70001, SupervisorUID: 70002, SupervisorGID: 70003},
 		Filters: seccomp.Set{Allow: make([]byte, 8), Deny: make([]byte, 16), Init: make([]byte, 24)},
 		HardLimit: func(r uint64) uint64 {
@@ -47,14 +47,20 @@ func goodInput(s *specs.Spec) Input {
 		}}
 }
 
+// compile returns both parts of a sandbox's plan as one.
 func compile(t *testing.T, in Input) *Plan {
 	t.Helper()
-	p, err := Sandbox(in)
+	p, err := Prepare(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	encode(t, p)
-	return p
+	run, err := Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode(t, run)
+	return &Plan{Ops: append(p.Ops, run.Ops...)}
 }
 
 func TestSpecRefusals(t *testing.T) {
@@ -93,13 +99,17 @@ func TestSpecRefusals(t *testing.T) {
 	} {
 		s := goodSpec()
 		change(s)
-		_, err := Sandbox(goodInput(s))
+		_, err := Prepare(goodInput(s))
+		inFirstPart := field == "mounts.options" || field == "process.rlimits"
+		if _, runErr := Run(goodInput(s)); !inFirstPart && !errdef.Is(runErr, errdef.Unsupported) {
+			t.Errorf("%s: the second part is compiled: %v", field, runErr)
+		}
 		want, _, _ := strings.Cut(field, " ")
 		if !errdef.Is(err, errdef.Unsupported) || !strings.HasPrefix(err.Error(), want+":") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, err := Sandbox(goodInput(nil)); !errdef.Is(err, errdef.Unsupported) {
+	if _, err := Prepare(goodInput(nil)); !errdef.Is(err, errdef.Unsupported) {
 		t.Errorf("no spec: %v", err)
 	}
 }
@@ -128,7 +138,7 @@ func index(p *Plan, code Op) int {
 func TestOrder(t *testing.T) {
 	p := compile(t, goodInput(goodSpec()))
 	last := -1
-	for _, code := range []Op{OpStdio, OpEnter, OpUnshare, OpMount, OpMask, OpLoopback, OpHostname, OpExport, OpRlimit, OpReady,
+	for _, code := range []Op{OpEnter, OpUnshare, OpMount, OpMask, OpLoopback, OpHostname, OpExport, OpRlimit, OpAwait, OpStdio, OpChown,
 		OpSupervisor, OpProgram, OpUserSysctl, OpIdentity, OpDropCaps, OpNoNewPrivs, OpChdir, OpSeccomp, OpExec} {
 		i := index(p, code)
 		if i <= last {
@@ -144,11 +154,11 @@ func TestOrder(t *testing.T) {
 
 func TestJoinAndFileDescriptors(t *testing.T) {
 	in := goodInput(goodSpec())
-	in.JoinFDs, in.FirstJoin, in.FirstFile = 2, 1, FDFirst+3
+	in.JoinFDs, in.FirstJoin = 2, 1
 	in.Files = []InputFile{{Target: "/workspace/a/b/c", Mode: 0o600, Size: 5}, {Target: "/workspace/a/d", Mode: 0o755, Size: 6}}
 	p := compile(t, in)
 	for i, o := range ops(p, OpJoin) {
-		if o.Args[0] != uint64(FDFirst+1+i) {
+		if o.Args[0] != uint64(FDCgroup+1+i) {
 			t.Errorf("join %d: fd %d", i, o.Args[0])
 		}
 	}
@@ -163,7 +173,7 @@ func TestJoinAndFileDescriptors(t *testing.T) {
 		t.Errorf("directories: %s", got)
 	}
 	for i, o := range ops(p, OpCopy) {
-		if o.Args != [4]uint64{uint64(FDFirst + 3 + i), uint64(in.Files[i].Mode), uint64(in.Files[i].Size), 70000<<32 | 70001} {
+		if o.Args != [4]uint64{uint64(FDFirstFile + i), uint64(in.Files[i].Mode), uint64(in.Files[i].Size), 70000<<32 | 70001} {
 			t.Errorf("copy %d: %v", i, o.Args)
 		}
 	}

@@ -8,7 +8,6 @@ package plan
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -18,15 +17,17 @@ import (
 	"github.com/sbxrun/sbxrun/seccomp"
 )
 
-// Descriptors of a launch request, by position. The cgroup's follow at FDFirst,
-// then those of the input files.
+// Descriptors of the two requests that make a sandbox, by position. A first
+// request carries the cgroup's from FDCgroup on, a second one the input files'
+// from FDFirstFile on.
 const (
-	FDSetup  = 0
-	FDPlan   = 1
-	FDStdin  = 2
-	FDStdout = 3
-	FDStderr = 4
-	FDFirst  = 5
+	FDSetup     = 0
+	FDPlan      = 1
+	FDCgroup    = 2
+	FDStdin     = 2
+	FDStdout    = 3
+	FDStderr    = 4
+	FDFirstFile = 5
 )
 
 // Slots of the descriptors that a sandbox's init hands back to the host.
@@ -68,11 +69,10 @@ type Input struct {
 	View *rootfs.View
 	IDs  IDs
 	// JoinFDs is the number of cgroup v1 descriptors to enter, from position
-	// FDFirst + FirstJoin on.
+	// FDCgroup + FirstJoin on.
 	JoinFDs, FirstJoin int
-	// FirstFile is the position of the first input file's descriptor.
-	FirstFile int
-	Files     []InputFile
+	// Files are the input files, their descriptors from FDFirstFile on.
+	Files []InputFile
 	// Bridge holds tools.json and the stubs; nil means no bridge.
 	Bridge []BridgeFile
 	// RequestBytes is the size of the bridge's request directory.
@@ -158,16 +158,16 @@ const (
 	exportOptional = 2
 )
 
-// Sandbox compiles what is done for one sandbox, from its PID 1 to the execve.
-func Sandbox(in Input) (*Plan, error) {
+// Prepare compiles the first part of one sandbox: all that depends on its
+// policy but on no single run. It ends where the sandbox waits for its program.
+func Prepare(in Input) (*Plan, error) {
 	if err := checkSpec(in.Spec); err != nil {
 		return nil, err
 	}
 	p := &Plan{Ops: make([]Operation, 0, 128)}
 	for i := range in.JoinFDs {
-		p.add(OpJoin, [4]uint64{uint64(FDFirst + in.FirstJoin + i)})
+		p.add(OpJoin, [4]uint64{uint64(FDCgroup + in.FirstJoin + i)})
 	}
-	p.add(OpStdio, [4]uint64{FDStdin, FDStdout, FDStderr})
 	p.add(OpEnter, [4]uint64{})
 	p.add(OpUnshare, [4]uint64{cloneNewNS | cloneNewNet | cloneNewIPC | cloneNewUTS | cloneNewCgroup})
 	if err := p.mounts(&in); err != nil {
@@ -176,14 +176,27 @@ func Sandbox(in Input) (*Plan, error) {
 	p.add(OpLoopback, [4]uint64{})
 	p.add(OpHostname, [4]uint64{}, in.Spec.Hostname)
 	p.bridge(&in)
-	p.files(&in)
 	p.add(OpExport, [4]uint64{SlotWorkspace, exportDir}, rootfs.Workspace)
 	p.add(OpExport, [4]uint64{SlotSNMP}, "/proc/self/net/snmp")
 	p.add(OpExport, [4]uint64{SlotSNMP6, exportOptional}, "/proc/self/net/snmp6")
 	if err := p.rlimits(&in); err != nil {
 		return nil, err
 	}
+	p.add(OpAwait, [4]uint64{})
+	return p, nil
+}
+
+// Run compiles the second part: the run's identity, files and program, to the
+// execve.
+func Run(in Input) (*Plan, error) {
+	if err := checkSpec(in.Spec); err != nil {
+		return nil, err
+	}
+	p := &Plan{Ops: make([]Operation, 0, 32)}
 	user := in.Spec.Process.User
+	p.add(OpStdio, [4]uint64{FDStdin, FDStdout, FDStderr})
+	p.add(OpChown, [4]uint64{uint64(in.IDs.UID), uint64(in.IDs.GID)}, rootfs.Workspace)
+	p.files(&in)
 	if !in.IDs.Rootless {
 		p.add(OpSupervisor, [4]uint64{uint64(in.IDs.SupervisorUID), uint64(in.IDs.SupervisorGID)})
 	}
@@ -214,9 +227,6 @@ func (p *Plan) mounts(in *Input) error {
 		flags, data, err := mountOptions(m.Options)
 		if err != nil {
 			return err
-		}
-		if m.Destination == rootfs.Workspace {
-			data = append(data, "uid="+strconv.FormatUint(uint64(in.IDs.UID), 10), "gid="+strconv.FormatUint(uint64(in.IDs.GID), 10))
 		}
 		p.add(OpMount, [4]uint64{flags}, m.Source, m.Destination, m.Type, strings.Join(data, ","))
 		if m.Type == "proc" {
@@ -284,7 +294,7 @@ func (p *Plan) files(in *Input) {
 				p.add(OpDir, [4]uint64{0o755, uint64(in.IDs.UID), uint64(in.IDs.GID)}, dir)
 			}
 		}
-		p.add(OpCopy, [4]uint64{uint64(in.FirstFile + i), uint64(f.Mode), uint64(f.Size), owner}, f.Target)
+		p.add(OpCopy, [4]uint64{uint64(FDFirstFile + i), uint64(f.Mode), uint64(f.Size), owner}, f.Target)
 	}
 }
 

@@ -35,9 +35,11 @@ const (
 	OpCopy       Op = 30 // path; descriptor, mode, size, uid<<32|gid
 	OpRlimit     Op = 31 // resource, soft, hard
 	OpStdio      Op = 32 // three descriptors
+	OpAwait      Op = 33
 	OpSupervisor Op = 34 // uid, gid of PID 1
 	OpProgram    Op = 35 // filter of PID 1; inside and outside uid, gid
 	OpHold       Op = 36 // path
+	OpChown      Op = 37 // path; uid, gid
 
 	// Program: executed by the process that becomes the program.
 	OpUserSysctl Op = 50 // name, value
@@ -110,6 +112,10 @@ func (o Op) info() opInfo {
 		return opInfo{"fork-program", 1}
 	case OpHold:
 		return opInfo{"hold", 1}
+	case OpAwait:
+		return opInfo{"await-run", 0}
+	case OpChown:
+		return opInfo{"chown", 1}
 	case OpUserSysctl:
 		return opInfo{"user-sysctl", 2}
 	case OpIdentity:
@@ -172,6 +178,8 @@ func (o Operation) Detail() string {
 		return s[0] + "=" + s[1]
 	case OpRlimit:
 		return fmt.Sprintf("%s soft %d hard %d", rlimitName(a[0]), a[1], a[2])
+	case OpChown:
+		return fmt.Sprintf("%s owner %d:%d", s[0], a[0], a[1])
 	case OpSupervisor:
 		return fmt.Sprintf("PID 1 becomes host uid %d gid %d", a[0], a[1])
 	case OpProgram:

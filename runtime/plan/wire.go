@@ -163,15 +163,15 @@ func execCountsOK(o *Operation) bool {
 	return a[0] >= 1 && a[1] >= 1 && a[0]+a[1]+a[2] == uint64(len(o.Strings))
 }
 
-// Shared is a plan that is executed once for many sandboxes (a template),
-// encoded once; Key names its content.
+// Shared is a plan that serves more than one sandbox, encoded once; Key names
+// its content.
 type Shared struct {
 	Plan *Plan
 	Data []byte
 	Key  [sha256.Size]byte
 }
 
-// NewShared encodes a template's plan.
+// NewShared encodes a plan.
 func NewShared(p *Plan) (*Shared, error) {
 	data, err := p.Encode()
 	if err != nil {

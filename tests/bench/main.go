@@ -67,25 +67,31 @@ func bench(rounds int, command string) error {
 	if err != nil {
 		return err
 	}
-	host, err := runtime.Open(runtime.Options{})
+	host, err := runtime.Open(runtime.Options{Warm: 1})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
+	cold, err := runtime.Open(runtime.Options{})
+	if err != nil {
+		return err
+	}
+	defer cold.Close()
 	crun, err := startPeer()
 	if err != nil {
 		return err
 	}
 	defer crun.close()
-	embedded := &subject{name: "embedded", run: func() error { return runEmbedded(host) }}
+	embedded := &subject{name: "embedded (Warm: 1)", run: func() error { return runEmbedded(host) }}
+	unprepared := &subject{name: "embedded (Warm: 0)", run: func() error { return runEmbedded(cold) }}
 	cli := &subject{name: "sbxrun do", run: func() error { return runCommand(command, "do", "--", "/bin/true") }}
 	bwrap := &subject{name: "bwrap --unshare-all", run: func() error { return runCommand("bwrap", bwrapArgs()...) }}
 	peer := &subject{name: "crun run (user namespace)", run: crun.run}
-	if err := measure(rounds, embedded, bwrap, cli, peer); err != nil {
+	if err := measure(rounds, embedded, bwrap, unprepared, cli, peer); err != nil {
 		return err
 	}
 	fmt.Printf("start to exit of /bin/true, median of %d interleaved rounds\n", rounds)
-	for _, s := range []*subject{embedded, cli, bwrap, peer} {
+	for _, s := range []*subject{embedded, unprepared, cli, bwrap, peer} {
 		fmt.Printf("  %-28s %8.2f ms\n", s.name, ms(s.median()))
 	}
 	claims := []claim{

@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"syscall"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sbxrun/sbxrun/seccomp"
 )
 
 func runCommand(name string, args ...string) error { return exec.Command(name, args...).Run() }
@@ -151,6 +154,12 @@ func peerSpec() *specs.Spec {
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}
+	// A filter as container engines pass it: a list of allowed names.
+	allowed := specs.LinuxSyscall{Action: specs.ActAllow}
+	for _, g := range seccomp.Groups(goruntime.GOARCH) {
+		allowed.Names = append(allowed.Names, g.Syscalls...)
+	}
+	s.Linux.Seccomp = &specs.LinuxSeccomp{DefaultAction: specs.ActErrno, Syscalls: []specs.LinuxSyscall{allowed}}
 	for _, ns := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.NetworkNamespace, specs.MountNamespace,
 		specs.IPCNamespace, specs.UTSNamespace, specs.UserNamespace, specs.CgroupNamespace} {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: ns})

@@ -202,7 +202,8 @@ static long run_last_op(struct ctx *c, const struct op *op)
 
 static __attribute__((noreturn)) void fail(struct ctx *c, u32 step, u32 op, long err)
 {
-	struct report rep = {.type = REP_FAILED, .step = step, .op = op, .value = (s32)-err};
+	struct report rep = {.type = REP_FAILED, .step = step, .op = op, .value = (s32)-err,
+			     .phase = c->phase};
 	if (c->is_program) {
 		write_all(c->sync, &rep, sizeof rep);
 		if (op != OP_EXEC) /* an unread word would reset the connection, report and all */
@@ -213,14 +214,35 @@ static __attribute__((noreturn)) void fail(struct ctx *c, u32 step, u32 op, long
 	sys_exit(125);
 }
 
-/* Runs a sandbox's plan in the new PID 1; never returns. */
-__attribute__((noreturn)) void init_main(struct ctx *c, const struct op *ops, int nops)
+/* Waits for the second plan. The host closes the socket when it no longer wants
+ * the sandbox. Returns the plan's length. */
+static long await_plan(struct ctx *c, struct op *ops)
+{
+	struct request req;
+	forget_fds(c, 1);
+	long r = receive(CONTROL_FD, &req, c, 1);
+	if (r == 0)
+		sys_exit(0);
+	if (r < 0 || req.type != REQ_RUN || c->nfds < 2)
+		return -E_BADMSG;
+	c->phase = 1;
+	return read_plan(c->fds[1], ops);
+}
+
+/* Runs a sandbox's plans in the new PID 1; never returns. */
+__attribute__((noreturn)) void init_main(struct ctx *c, struct op *ops, int nops)
 {
 	u32 i;
 	for (i = 0; i < (u32)nops; i++) {
 		long r;
 		if (c->is_program) {
 			r = run_last_op(c, &ops[i]);
+		} else if (ops[i].code == OP_AWAIT) {
+			r = await_plan(c, ops);
+			if (r >= 0) {
+				nops = (int)r;
+				i = ~0u; /* the next one is the first */
+			}
 		} else if (ops[i].code == OP_PROGRAM) {
 			r = run_program_op(c, &ops[i], &c->is_program);
 			if (r > 0 && !c->is_program)
@@ -229,9 +251,9 @@ __attribute__((noreturn)) void init_main(struct ctx *c, const struct op *ops, in
 			r = run_op(c, &ops[i]);
 		}
 		if (r < 0)
-			fail(c, i, ops[i].code, r);
+			fail(c, i, i < (u32)nops ? ops[i].code : OP_DECODE, r);
 	}
-	fail(c, i, OP_DECODE, -E_PROTO); /* a plan ends in EXEC */
+	fail(c, i, OP_DECODE, -E_PROTO); /* the last plan ends in EXEC */
 }
 
 /* Tells the host that the program runs, with the descriptors that the host
@@ -262,7 +284,7 @@ __attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program)
 	while (r == -E_INTR);
 	if (r != 0) {
 		if (r != sizeof rep)
-			rep = (struct report){.type = REP_FAILED, .step = step, .op = OP_PROGRAM,
+			rep = (struct report){.type = REP_FAILED, .step = step, .op = OP_PROGRAM, .phase = 1,
 					      .value = (s32)(r < 0 ? -r : E_PROTO)};
 		send_report(CONTROL_FD, &rep, 0, 0);
 		sys_exit(125);

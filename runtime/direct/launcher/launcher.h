@@ -8,8 +8,11 @@
  *     |<------------------------------|                        |                 |
  *     |  LAUNCH slot [setup, plan, ..]|                        |                 |
  *     |------------------------------>| clone3                 |                 |
- *     |  LAUNCHED [pidfd]  on setup   |----------------------->| init's part     |
- *     |<------------------------------|                        |                 |
+ *     |  LAUNCHED [pidfd]  on setup   |----------------------->| first plan:     |
+ *     |<------------------------------|                        | what depends on |
+ *     |                                                        | no single run   |
+ *     |  RUN [plan, stdio, files]                on setup      |                 |
+ *     |------------------------------------------------------->| second plan     |
  *     |                                                        | fork, user ns   |
  *     |                                                        |---------------->|
  *     |                                                        | id maps         |
@@ -26,6 +29,9 @@
  *     |  EXIT(wait status)                                     |<----------------x
  *     |<-------------------------------------------------------x
  *
+ * Between the two plans a sandbox can wait as long as the host likes; closing
+ * setup ends it.
+ *
  * setup and reply are SEQPACKET sockets, one per request. The end of the
  * control socket (the host is gone) ends the launcher, and the launcher's end
  * ends every init (PR_SET_PDEATHSIG) and with it the init's whole PID
@@ -41,7 +47,7 @@
 #define MAX_SLOTS 64   /* templates: root configurations of one host */
 #define MAX_EXPORT 8   /* descriptors handed back in STARTED */
 
-enum request_type { REQ_TEMPLATE = 1, REQ_LAUNCH = 2, REQ_DROP = 3, REQ_SPARE = 4 };
+enum request_type { REQ_TEMPLATE = 1, REQ_LAUNCH = 2, REQ_DROP = 3, REQ_SPARE = 4, REQ_RUN = 5 };
 
 struct request {
 	u32 type;
@@ -71,7 +77,7 @@ struct report {
 	u32 op;
 	s32 value; /* errno, pid or wait status */
 	u32 exported; /* STARTED: bit n = slot n is among the descriptors */
-	u32 reserved;
+	u32 phase;    /* 0: the first plan, 1: the second */
 };
 
 struct ctx {
@@ -86,6 +92,7 @@ struct ctx {
 	int sync;         /* init: the program's status; program: init */
 	int program_fd;   /* init: the program's pidfd */
 	int is_program;
+	u32 phase;
 };
 
 long op_loopback(void);
@@ -98,5 +105,7 @@ long load_filter(struct str filter);
 long set_identity(u32 uid, u32 gid, int keep_groups);
 __attribute__((noreturn)) void init_loop(struct ctx *c, u32 step, u32 program);
 long read_plan(int fd, struct op *ops);
+long receive(int sock, struct request *req, struct ctx *c, u32 first);
+void forget_fds(struct ctx *c, u32 first);
 
 #endif

@@ -41,7 +41,7 @@ static int proc_fd = -1, host_ns = -1, host_net = -1, spare_net = -1;
 static int rootless;
 static u32 outer_uid, outer_gid;
 
-void init_main(struct ctx *c, const struct op *ops, int nops) __attribute__((noreturn));
+void init_main(struct ctx *c, struct op *ops, int nops) __attribute__((noreturn));
 
 /* The compiler may emit calls to these even without a libc. */
 void *memset(void *d, int v, ulong n)
@@ -76,23 +76,31 @@ long send_report(int sock, const struct report *r, const int *fds, u32 nfds)
 	return n < 0 ? n : 0;
 }
 
-/* Receives one request and its descriptors. 0 = the host is gone. */
-static long receive(struct request *req, struct ctx *c)
+/* Closes what a request brought. */
+void forget_fds(struct ctx *c, u32 first)
+{
+	for (u32 i = first; i < c->nfds; i++)
+		sys_close(c->fds[i]);
+	c->nfds = first;
+}
+
+/* Receives one request and puts its descriptors at c->fds[first] and on.
+ * 0 = the host is gone. */
+long receive(int sock, struct request *req, struct ctx *c, u32 first)
 {
 	static struct cmsg cm;
 	struct iovec_ iov = {req, sizeof *req};
-	struct msghdr_ m = {.iov = &iov, .iovlen = 1, .control = &cm, .controllen = sizeof cm};
+	struct msghdr_ m = {.iov = &iov, .iovlen = 1, .control = &cm,
+			    .controllen = sizeof cm - first * sizeof(int)};
 	long n;
 	do
-		n = sys3(__NR_recvmsg, CONTROL_FD, &m, MSG_CMSG_CLOEXEC_);
+		n = sys3(__NR_recvmsg, sock, &m, MSG_CMSG_CLOEXEC_);
 	while (n == -E_INTR);
-	c->nfds = 0;
-	if (n > 0 && m.controllen >= CMSG_HEAD && cm.level == SOL_SOCKET_ && cm.type == SCM_RIGHTS_) {
-		c->nfds = (u32)((cm.len - CMSG_HEAD) / 4);
-		for (u32 i = 0; i < c->nfds; i++)
-			c->fds[i] = cm.fds[i];
-	}
-	if (n > 0 && (n != sizeof *req || (m.flags & MSG_TRUNCATED) || c->nfds != req->nfds))
+	c->nfds = first;
+	if (n > 0 && m.controllen >= CMSG_HEAD && cm.level == SOL_SOCKET_ && cm.type == SCM_RIGHTS_)
+		for (u32 i = 0; i < (cm.len - CMSG_HEAD) / 4; i++)
+			c->fds[c->nfds++] = cm.fds[i];
+	if (n > 0 && (n != sizeof *req || (m.flags & MSG_TRUNCATED) || c->nfds != first + req->nfds))
 		return -E_BADMSG;
 	return n;
 }
@@ -249,6 +257,7 @@ static __attribute__((noreturn)) void child(struct ctx *c)
 		r = sys0(__NR_setsid);
 	}
 	sys5(__NR_prctl, PR_SET_NAME, "sbxrun-init", 0, 0, 0);
+	sys5(__NR_prctl, PR_SET_PDEATHSIG, 9 /* SIGKILL */, 0, 0, 0); /* again after the last change of ids */
 	if (r >= 0)
 		r = read_plan(c->fds[1], ops);
 	if (r >= 0)
@@ -290,12 +299,12 @@ static void serve(void)
 	static struct ctx c;
 	struct request req;
 	for (;;) {
-		long n = receive(&req, &c);
+		long n = receive(CONTROL_FD, &req, &c, 0);
 		if (n == 0)
 			return;
 		if (n > 0) {
 			c.root = c.template_ns = c.net_ns = c.user_sysctl = c.sync = -1;
-			c.exported = 0;
+			c.exported = c.phase = 0;
 			c.is_program = 0;
 			if (req.type == REQ_TEMPLATE && c.nfds > 0)
 				build_template(&req, &c);
@@ -306,8 +315,7 @@ static void serve(void)
 		} else if (n != -E_BADMSG) {
 			return;
 		}
-		for (u32 i = 0; i < c.nfds; i++)
-			sys_close(c.fds[i]);
+		forget_fds(&c, 0);
 		if (n > 0 && req.spare)
 			make_spare();
 	}

@@ -336,6 +336,9 @@ long run_op(struct ctx *c, const struct op *op)
 		return op_export(c, op);
 	case OP_COPY:
 		return op_copy(c, op);
+	case OP_CHOWN:
+		return sys5(__NR_fchownat, AT_FDCWD_, plan_str(op, 0).p, (u32)op->arg[0], (u32)op->arg[1],
+			    AT_SYMLINK_NOFOLLOW_);
 	case OP_RLIMIT:
 		return op_rlimit(op);
 	case OP_STDIO:

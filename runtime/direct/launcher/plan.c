@@ -12,6 +12,7 @@ int plan_arity(__u16 code)
 	case OP_COPY:
 	case OP_PROGRAM:
 	case OP_HOLD:
+	case OP_CHOWN:
 	case OP_CHDIR:
 	case OP_SECCOMP:
 		return 1;
@@ -33,6 +34,7 @@ int plan_arity(__u16 code)
 	case OP_RLIMIT:
 	case OP_STDIO:
 	case OP_SUPERVISOR:
+	case OP_AWAIT:
 	case OP_ROOT:
 	case OP_IDENTITY:
 	case OP_DROPCAPS:

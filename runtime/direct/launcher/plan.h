@@ -59,8 +59,10 @@ struct plan_op {
 	X(30, COPY)        /* path; fd, mode, size, id<<32|id: file from the host */  \
 	X(31, RLIMIT)      /* resource, soft, hard */                                 \
 	X(32, STDIO)       /* fds of stdin, stdout, stderr */                         \
+	X(33, AWAIT)       /* the rest of the plan, with its own descriptors */       \
 	X(34, SUPERVISOR)  /* uid, gid of PID 1, unprivileged from here */            \
 	X(35, PROGRAM)     /* filter of PID 1; inside and outside uid, gid: fork */   \
+	X(37, CHOWN)       /* path; uid, gid */                                       \
 	X(36, HOLD)        /* path of /proc/sys/user, for USERSYSCTL */               \
 	/* program */                                                                 \
 	X(50, USERSYSCTL)  /* name below /proc/sys/user, value */                     \
