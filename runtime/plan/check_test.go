@@ -48,19 +48,29 @@ func goodInput(s *specs.Spec) Input {
 }
 
 // compile returns both parts of a sandbox's plan as one.
+// compile returns both parts of a sandbox as one list.
 func compile(t *testing.T, in Input) *Plan {
 	t.Helper()
-	p, err := Prepare(in)
+	first, err := Prepare(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	encode(t, p)
-	run, err := Run(in)
+	second, err := Run(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	encode(t, run)
-	return &Plan{Ops: append(p.Ops, run.Ops...)}
+	encode(t, first)
+	encode(t, second)
+	return &Plan{Ops: append(first.Ops, second.Ops...)}
+}
+
+// refused compiles both parts and returns the first refusal.
+func refused(in Input) error {
+	if _, err := Prepare(in); err != nil {
+		return err
+	}
+	_, err := Run(in)
+	return err
 }
 
 func TestSpecRefusals(t *testing.T) {
@@ -303,5 +313,28 @@ func TestDetails(t *testing.T) {
 		if got := c.o.Detail(); got != c.want {
 			t.Errorf("%v: %q, want %q", c.o.Op, got, c.want)
 		}
+	}
+}
+
+// The first part is made ahead and may serve any run: nothing of one is in it.
+func TestFirstPartIsOfNoRun(t *testing.T) {
+	a, b := goodInput(goodSpec()), goodInput(goodSpec())
+	b.IDs = IDs{UID: 80000, GID: 80001, SupervisorUID: 80002, SupervisorGID: 80003}
+	b.Spec.Process.Args, b.Spec.Process.Env, b.Spec.Process.Cwd = []string{"other"}, []string{"SECRET=x"}, "/tmp"
+	b.Spec.Process.User.UID = 4242
+	b.Files = []InputFile{{Target: "/workspace/f", Mode: 0o600}}
+	p, err := Prepare(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Prepare(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(encode(t, p)) != string(encode(t, q)) {
+		t.Error("the first part depends on the run")
+	}
+	if p.Ops[len(p.Ops)-1].Op != OpAwait {
+		t.Error("the first part does not end in a wait")
 	}
 }
