@@ -18,7 +18,7 @@ test)
   # gcc and its arm64 sister rebuild the launcher, libseccomp is the oracle of
   # the filters, user-mode Linux brings cgroup v2 where the host has none, the
   # rest are programs that tests run or compare with.
-  set -- ca-certificates python3 gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+  set -- ca-certificates python3 gcc g++ libc6-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
     libseccomp-dev pkg-config git make procps util-linux mandoc shellcheck \
     python3-numpy nodejs bubblewrap crun user-mode-linux busybox-static iproute2
   ;;

@@ -87,13 +87,14 @@ type report struct {
 	allowed map[string]bool
 	out     io.Writer
 	output  map[string][]string // of tests that have not passed, by "package test"
+	broken  map[string]bool     // packages with a failed test
 	bad     []string            // skips that nobody allowed
 
 	passed, failed, skipped int
 }
 
 func newReport(allowed map[string]bool, out io.Writer) *report {
-	return &report{allowed: allowed, out: out, output: map[string][]string{}}
+	return &report{allowed: allowed, out: out, output: map[string][]string{}, broken: map[string]bool{}}
 }
 
 func (r *report) readAll(in io.Reader) {
@@ -133,8 +134,7 @@ func (r *report) take(e event) {
 			r.passed++
 		}
 	case "fail":
-		r.failed++
-		r.print(key)
+		r.fail(e, key)
 	case "skip":
 		if e.Test != "" {
 			r.skip(e, key)
@@ -151,6 +151,16 @@ func isClosing(line string) bool {
 		}
 	}
 	return false
+}
+
+// fail counts a failed test, and a failed package only where no test in it has
+// failed: it was not built, or it panicked or exited.
+func (r *report) fail(e event, key string) {
+	if e.Test != "" || !r.broken[e.Package] {
+		r.failed++
+	}
+	r.broken[e.Package] = true
+	r.print(key)
 }
 
 func (r *report) skip(e event, key string) {

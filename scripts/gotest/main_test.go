@@ -44,9 +44,11 @@ func TestFailureIsShown(t *testing.T) {
 	out, err := report1(t, "", passed,
 		`{"Action":"output","Package":"p","Test":"TestC","Output":"because\n"}`,
 		`{"Action":"fail","Package":"p","Test":"TestC"}`,
+		`{"Action":"fail","Package":"p"}`,
 		`{"Action":"build-output","ImportPath":"q","Output":"q.go:1: no\n"}`,
-		`{"Action":"build-fail","ImportPath":"q"}`)
-	for _, want := range []string{"because\n", "q.go:1: no\n", "1 passed, 1 failed"} {
+		`{"Action":"build-fail","ImportPath":"q"}`,
+		`{"Action":"fail","Package":"q"}`)
+	for _, want := range []string{"because\n", "q.go:1: no\n", "1 passed, 2 failed"} {
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%v: no %q in %q", err, want, out)
 		}
