@@ -48,8 +48,10 @@ generate: deps
 fuzz: deps
 	@$(GO) scripts/fuzz.sh $(FUZZTIME)
 
-bench: deps
-	@$(GO) go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+# First beside peers, in one interleaved run; then each package's own.
+bench: deps bin/sbxrun
+	@$(GO) go run ./tests/bench
+	@$(GO) go test -run '^$$' -bench '$(BENCH)' -benchmem -p=1 ./...
 
 install: build
 	install -D -m 755 bin/sbxrun "$(DESTDIR)$(PREFIX)/bin/sbxrun"
