@@ -263,3 +263,16 @@ func (l *Layout) Joins() (files, clone int) {
 	}
 	return files, clone
 }
+
+// MovesCaller tells whether [Open] or [NewSingle] may move the calling process
+// into a cgroup of its own (v2, below the caller's own cgroup): processes that
+// the caller starts before would be left behind and keep the controllers from
+// being enabled.
+func (l *Layout) MovesCaller() bool {
+	for _, t := range l.trees {
+		if t.place.moveSelf {
+			return true
+		}
+	}
+	return false
+}

@@ -15,6 +15,11 @@ type Engine interface {
 	Name() string
 	// Capabilities says what the engine can do besides running a program.
 	Capabilities() Capabilities
+	// Prepare starts ahead what the first sandbox will need; an error shows again
+	// there.
+	Prepare() error
+	// Load builds a template ahead of the sandboxes that use it.
+	Load(template *plan.Shared) error
 	// Create builds a sandbox up to where it waits for its program.
 	Create(r CreateRequest) (Process, error)
 	// Close ends all its sandboxes.
@@ -68,7 +73,7 @@ type Process interface {
 type directEngine struct{ launcher *direct.Launcher }
 
 func newDirectEngine(oneShot bool) (Engine, error) {
-	l, err := direct.Start(oneShot)
+	l, err := direct.New(oneShot)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +85,10 @@ func (*directEngine) Name() string { return "direct" }
 func (e *directEngine) Capabilities() Capabilities {
 	return Capabilities{Rootless: e.launcher.Rootless()}
 }
+
+func (e *directEngine) Prepare() error { return e.launcher.Spawn() }
+
+func (e *directEngine) Load(t *plan.Shared) error { return e.launcher.Load(t) }
 
 func (e *directEngine) Create(r CreateRequest) (Process, error) {
 	p, err := e.launcher.Prepare(direct.Request{Template: r.Template, Plan: r.Plan, CgroupFD: r.CgroupFD, JoinFDs: r.JoinFDs})

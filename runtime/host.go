@@ -76,8 +76,8 @@ type root struct {
 
 // RunOptions are the parts of one run that are no policy.
 type RunOptions struct {
-	// Stdin is the program's standard input; nil means /dev/null. It is passed
-	// as it is, so the program shares its offset, and it is never chowned.
+	// Stdin is the program's standard input; nil means /dev/null. The program
+	// shares its offset; it is never chowned, and set to block (os.File.Fd).
 	Stdin *os.File
 	// Stdout and Stderr get the program's output as it comes, up to the output
 	// limit each; nil discards it (it is counted all the same). A Writer that
@@ -104,12 +104,6 @@ func Open(opts Options) (*Host, error) {
 	}
 	h.warm.size = opts.Warm
 
-	// First, because it works on its own while the rest is prepared.
-	var err error
-	if h.engine, err = newDirectEngine(opts.OneShot); err != nil {
-		return nil, err
-	}
-	undo.add(func() { h.engine.Close() })
 	dir, err := stateDir(opts)
 	if err != nil {
 		return nil, err
@@ -123,8 +117,20 @@ func Open(opts Options) (*Host, error) {
 	if err := checkCaller(); err != nil {
 		return nil, err
 	}
+	if h.engine, err = newDirectEngine(opts.OneShot); err != nil {
+		return nil, err
+	}
+	undo.add(func() { h.engine.Close() })
+	if !h.layout.MovesCaller() { // else the launcher must be born where the caller is moved to
+		var started sync.WaitGroup
+		started.Go(func() { _ = h.engine.Prepare() }) // the first sandbox says what is wrong
+		defer started.Wait()
+	}
 	// Best done now: nothing depends on it, and its failure is not this run's.
 	_, _ = reap(dir, h.layout, reapAtOpen)
+	if os.Geteuid() == 0 && dir != machineDir {
+		_, _ = reapClaims(h.layout, reapAtOpen)
+	}
 	if h.self, err = claim(dir); err != nil {
 		return nil, err
 	}

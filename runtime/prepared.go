@@ -35,6 +35,11 @@ type recipe struct {
 func (h *Host) prepare(r *recipe) (*prepared, error) {
 	p := &prepared{id: newID(), kind: r.kind}
 	var err error
+	if !h.layout.MovesCaller() { // the launcher works while the cgroup is made
+		var loaded sync.WaitGroup
+		loaded.Go(func() { _ = h.engine.Load(r.template) }) // Create says what is wrong
+		defer loaded.Wait()
+	}
 	if p.group, err = h.group(p.id, weakenLimits(r.kind.limits)); err != nil {
 		return nil, err
 	}

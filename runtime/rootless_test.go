@@ -119,6 +119,7 @@ func helperRootless(dir string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer h.Close()
 	var info rootlessInfo
 	run := func(p Policy) (string, *Result, error) {
 		var out bytes.Buffer

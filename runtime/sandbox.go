@@ -280,11 +280,9 @@ func (s *Sandbox) openStdio(ids plan.IDs) ([]int, error) {
 		return out, &errdef.Error{Code: errdef.Resource, Op: "stdio", Msg: "cannot make the program's pipes", Err: err}
 	}
 	if s.opts.Stdin != nil {
-		fd, err := sys.FileFD(s.opts.Stdin)
-		if err != nil {
-			return fail(err)
-		}
-		out[0] = fd
+		// Fd makes the file block, as os/exec does for its children: a pipe of
+		// os.Pipe would answer EAGAIN to the program otherwise.
+		out[0] = int(s.opts.Stdin.Fd())
 	} else {
 		null, err := sys.OpenNull()
 		if err != nil {

@@ -16,14 +16,20 @@ import (
 	"github.com/sbxrun/sbxrun/internal/sys"
 )
 
-// The state directory holds, per supervisor, one file under two names:
+// Per supervisor there are two files:
 //
-//	<supervisor id>.json   the intent record, written before any side effect
-//	ids-<n>                the claim on the n-th block of host ids
+//	<supervisor id>.json   in the state directory: the intent record, made before
+//	                       any side effect
+//	ids-<n>                in the machine's own directory: the claim on the n-th
+//	                       block of host ids, one place whatever the state directory
 //
-// The supervisor keeps the file locked (flock(2)) while it lives, and the lock
-// alone says whether it does: a truncated or scribbled record neither hides a
-// live supervisor nor revives a dead one.
+// The supervisor keeps both locked (flock(2)) while it lives, and the lock alone
+// says whether it does: a truncated or scribbled record neither hides a live
+// supervisor nor revives a dead one. A reaper that finds a file in the moment
+// before it is locked removes it, and its maker takes another name.
+
+// machineDir is where the claims of all supervisors of a machine are (root).
+const machineDir = "/run/sbxrun"
 
 const (
 	// Host ids from idBase up belong to sandboxes, idBlock of them to each
@@ -34,8 +40,8 @@ const (
 	idBlocks = (0x7fff0000 - idBase) / idBlock
 	// idsPerSandbox: one for the program, one for its PID 1.
 	idsPerSandbox = 2
-	// claimTries bounds the search for a free block: with half of all taken,
-	// this many random misses in a row do not happen.
+	// claimTries bounds the search for a free name: with half of all blocks
+	// taken, this many random misses in a row do not happen.
 	claimTries = 128
 	// reapAtOpen bounds the dead supervisors' records that a start cleans up on
 	// the way, so that a crash loop cannot pile them up and a start stays quick.
@@ -54,15 +60,14 @@ type record struct {
 type supervisor struct {
 	id      string
 	firstID uint32
-	lock    *os.File
-	names   []string
+	files   []*os.File // locked
 }
 
 // stateDir returns the directory for opts, made if it must be.
 func stateDir(opts Options) (string, error) {
 	dir := opts.StateDir
 	if dir == "" {
-		dir = "/run/sbxrun"
+		dir = machineDir
 		if os.Geteuid() != 0 {
 			base := os.Getenv("XDG_RUNTIME_DIR")
 			if base == "" {
@@ -72,15 +77,20 @@ func stateDir(opts Options) (string, error) {
 			dir = filepath.Join(base, "sbxrun")
 		}
 	}
+	return dir, secureDir(dir)
+}
+
+// secureDir makes the directory if it must and checks that it is the caller's.
+func secureDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", stateError(dir, err)
+		return stateError(dir, err)
 	}
 	// Whoever can write there can make a claim look taken or free.
 	if err := sys.CheckPrivateDir(dir, os.Geteuid()); err != nil {
-		return "", &errdef.Error{Code: errdef.Permission, Op: "state", Path: dir, Err: err,
+		return &errdef.Error{Code: errdef.Permission, Op: "state", Path: dir, Err: err,
 			Hint: "the state directory must belong to the caller, with mode 0700"}
 	}
-	return dir, nil
+	return nil
 }
 
 func stateError(path string, err error) error {
@@ -90,71 +100,73 @@ func stateError(path string, err error) error {
 // claim writes the record and takes a block of ids.
 func claim(dir string) (*supervisor, error) {
 	s := &supervisor{id: newID()}
-	tmp := filepath.Join(dir, ".new-"+s.id)
-	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, stateError(dir, err)
-	}
-	s.lock = f
-	defer os.Remove(tmp)
-	if ok, err := sys.TryLock(f); err != nil || !ok {
-		f.Close()
-		return nil, stateError(tmp, errors.Join(err, fmt.Errorf("cannot lock")))
-	}
-	if err := s.claimBlock(dir, tmp); err != nil {
-		f.Close()
-		return nil, err
-	}
-	// No fsync: what the record stands for (cgroups, processes, the lock) does not
-	// survive what only an fsync would protect it from, a power loss, and on a
-	// disk it costs more than the whole sandbox.
-	data, err := json.Marshal(record{1, s.id, os.Getpid(), s.firstID})
-	if err == nil {
-		_, err = f.Write(append(data, '\n'))
+	err := s.lock(dir, func() string { s.id = newID(); return s.id + ".json" })
+	if err == nil && os.Geteuid() == 0 {
+		if err = secureDir(machineDir); err == nil {
+			err = s.lock(machineDir, func() string {
+				n := randomUint32() % idBlocks
+				s.firstID = idBase + n*idBlock
+				return fmt.Sprintf("ids-%d", n)
+			})
+		}
 	}
 	if err == nil {
-		err = s.link(tmp, filepath.Join(dir, s.id+".json"))
+		// No fsync: what the record stands for (cgroups, processes, the lock) does
+		// not survive what only an fsync would protect it from, a power loss, and on
+		// a disk it costs more than the whole sandbox.
+		var data []byte
+		if data, err = json.Marshal(record{1, s.id, os.Getpid(), s.firstID}); err == nil {
+			_, err = s.files[0].Write(append(data, '\n'))
+		}
 	}
 	if err != nil {
 		s.release()
-		return nil, stateError(dir, err)
+		var typed *errdef.Error
+		if !errors.As(err, &typed) {
+			err = stateError(dir, err)
+		}
+		return nil, err
 	}
 	return s, nil
 }
 
-func (s *supervisor) link(tmp, name string) error {
-	if err := os.Link(tmp, name); err != nil {
-		return err
-	}
-	s.names = append(s.names, name)
-	return nil
-}
-
-func (s *supervisor) claimBlock(dir, tmp string) error {
+// lock makes a locked file under a name that nobody has.
+func (s *supervisor) lock(dir string, name func() string) error {
 	for range claimTries {
-		n := int(randomUint32() % idBlocks)
-		err := s.link(tmp, filepath.Join(dir, fmt.Sprintf("ids-%d", n)))
-		if err == nil {
-			s.firstID = idBase + uint32(n)*idBlock
+		path := filepath.Join(dir, name())
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		locked, err := sys.TryLock(f)
+		if err != nil {
+			os.Remove(path)
+			f.Close()
+			return err
+		}
+		if locked && sys.Linked(f) {
+			s.files = append(s.files, f)
 			return nil
 		}
-		if !errors.Is(err, fs.ErrExist) {
-			return stateError(dir, err)
-		}
+		f.Close() // a reaper was faster
 	}
-	return &errdef.Error{Code: errdef.Resource, Op: "state", Path: dir, Msg: "no block of host ids is free",
+	return &errdef.Error{Code: errdef.Resource, Op: "state", Path: dir, Msg: "no name and block of host ids is free",
 		Hint: "run `sbxrun reap`"}
 }
 
-// release removes the record; the lock goes with the descriptor.
+// release removes the files; the locks go with the descriptors.
 func (s *supervisor) release() error {
 	var errs []error
-	for _, n := range s.names {
-		if err := os.Remove(n); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, f := range s.files {
+		if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
+		errs = append(errs, f.Close())
 	}
-	errs = append(errs, s.lock.Close())
+	s.files = nil
 	return errors.Join(errs...)
 }
 
@@ -174,30 +186,55 @@ func Reap(opts Options) ([]Reaped, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reap(dir, layout, -1)
+	done, err := reap(dir, layout, -1)
+	if os.Geteuid() == 0 && dir != machineDir {
+		if _, statErr := os.Stat(machineDir); statErr == nil {
+			_, idsErr := reapClaims(layout, -1)
+			err = errors.Join(err, idsErr)
+		}
+	}
+	return done, err
 }
 
-// reap handles at most limit dead records, all for -1.
+// reap handles at most limit dead supervisors of a state directory, all for -1.
 func reap(dir string, layout *cgroups.Layout, limit int) ([]Reaped, error) {
+	names, err := reapDir(dir, layout, limit, func(name string) bool {
+		return strings.HasSuffix(name, ".json") || strings.HasPrefix(name, "ids-")
+	})
+	var done []Reaped
+	for _, name := range names {
+		if id, isRecord := strings.CutSuffix(name, ".json"); isRecord {
+			done = append(done, Reaped{id})
+		}
+	}
+	return done, err
+}
+
+// reapClaims gives back the dead supervisors' id blocks, whatever their state
+// directory was.
+func reapClaims(layout *cgroups.Layout, limit int) ([]string, error) {
+	return reapDir(machineDir, layout, limit, func(name string) bool { return strings.HasPrefix(name, "ids-") })
+}
+
+func reapDir(dir string, layout *cgroups.Layout, limit int, ours func(string) bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, stateError(dir, err)
 	}
-	var done []Reaped
+	var done []string
 	var errs []error
+	count := map[bool]int{} // records and claims
 	for _, e := range entries {
-		if limit >= 0 && len(done) >= limit {
-			break
-		}
 		id, isRecord := strings.CutSuffix(e.Name(), ".json")
-		if !isRecord && !strings.HasPrefix(e.Name(), "ids-") && !strings.HasPrefix(e.Name(), ".new-") {
+		if !ours(e.Name()) || (limit >= 0 && count[isRecord] >= limit) {
 			continue
 		}
 		dead, err := reapFile(dir, e.Name(), id, isRecord, layout)
 		if err != nil {
 			errs = append(errs, err)
-		} else if dead && isRecord {
-			done = append(done, Reaped{id})
+		} else if dead {
+			done = append(done, e.Name())
+			count[isRecord]++
 		}
 	}
 	return done, errors.Join(errs...)

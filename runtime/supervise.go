@@ -86,6 +86,9 @@ func (s *Sandbox) finish(exit exitInfo, why Reason) {
 	r.Usage.Wall = exit.at.Sub(s.started)
 	limits := make(chan groupEnd, 1)
 	go func() { limits <- s.endGroup() }()
+	if s.host.parent == nil { // OneShot: nobody will need the launcher again
+		go s.host.engine.Close()
+	}
 	for _, st := range s.streams {
 		st.finish()
 	}

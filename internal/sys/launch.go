@@ -76,18 +76,19 @@ func RecvFDs(sock *os.File, buf []byte) (n int, fds []int, err error) {
 	var oobn, flags int
 	var recvErr error
 	err = rc.Read(func(fd uintptr) bool {
-		recvErr = retryEINTR(func() error {
-			var err error
-			n, oobn, flags, _, err = unix.Recvmsg(int(fd), buf, oob[:], unix.MSG_CMSG_CLOEXEC)
-			return err
-		})
+		for {
+			n, oobn, flags, _, recvErr = unix.Recvmsg(int(fd), buf, oob[:], unix.MSG_CMSG_CLOEXEC)
+			// A peer that closed with something of ours unread is reported once,
+			// before what it had sent; the next read gets that, or the end.
+			if recvErr != unix.EINTR && recvErr != unix.ECONNRESET {
+				break
+			}
+		}
 		return recvErr != unix.EAGAIN
 	})
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case errors.Is(recvErr, unix.ECONNRESET):
-		return 0, nil, io.EOF
 	case recvErr != nil:
 		return 0, nil, os.NewSyscallError("recvmsg", recvErr)
 	}

@@ -20,6 +20,12 @@ func TryLock(f *os.File) (bool, error) {
 	return true, nil
 }
 
+// Linked reports whether an open file still has a name.
+func Linked(f *os.File) bool {
+	var st unix.Stat_t
+	return retryEINTR(func() error { return unix.Fstat(int(f.Fd()), &st) }) == nil && st.Nlink > 0
+}
+
 // OpenNoFollow opens a regular file for reading without following a link and
 // without waiting for anything.
 func OpenNoFollow(path string) (*os.File, error) {

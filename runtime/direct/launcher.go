@@ -76,6 +76,7 @@ type Launcher struct {
 	refill   bool // keep a network namespace ready for the next sandbox
 
 	mu    sync.Mutex
+	done  bool     // closed: no process is started any more
 	ctl   *os.File // nil while there is no process
 	pid   int
 	slots map[[sha256.Size]byte]*slot
@@ -87,29 +88,49 @@ type slot struct {
 	lastUsed uint64
 }
 
-// Start starts the launcher. Without root it works in a user namespace of its
+// New returns a launcher, which starts its process when it is needed or
+// [Launcher.Spawn] is called. Without root it works in a user namespace of its
 // own (rootless). A launcher that will serve one sandbox only (oneShot) keeps
 // nothing ready for a next one.
-func Start(oneShot bool) (*Launcher, error) {
+func New(oneShot bool) (*Launcher, error) {
 	if len(launcherImage) == 0 {
 		return nil, &errdef.Error{Code: errdef.Unsupported, Op: "launcher",
 			Msg: "the direct engine supports x86-64 and arm64 only"}
 	}
-	l := &Launcher{rootless: os.Geteuid() != 0, refill: !oneShot}
-	if err := l.spawn(); err != nil {
-		return nil, err
+	return &Launcher{rootless: os.Geteuid() != 0, refill: !oneShot}, nil
+}
+
+// Spawn starts the process ahead of its first request.
+func (l *Launcher) Spawn() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctl != nil {
+		return nil
 	}
-	return l, nil
+	return l.spawn()
+}
+
+// Load builds a template ahead of the first sandbox that uses it.
+func (l *Launcher) Load(t *plan.Shared) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.retry(func() error {
+		_, err := l.template(t)
+		return err
+	})
 }
 
 // Rootless reports whether the launcher works without privilege.
 func (l *Launcher) Rootless() bool { return l.rootless }
 
-// spawn starts the process; l.mu is held or l is not shared yet.
+// spawn starts the process; l.mu is held.
 func (l *Launcher) spawn() error {
 	fail := func(err error) error {
 		return &errdef.Error{Code: errdef.Setup, Op: "launcher", Msg: "cannot start", Err: err,
 			Hint: "sbxrun needs /proc mounted and memfd_create(2) with execution allowed (sysctl vm.memfd_noexec=0)"}
+	}
+	if l.done {
+		return &errdef.Error{Code: errdef.State, Op: "launcher", Msg: "the launcher is closed"}
 	}
 	exe, err := sys.Memfd("sbxrun-launcher", launcherImage, true)
 	if err != nil {
@@ -146,6 +167,7 @@ func (l *Launcher) spawn() error {
 func (l *Launcher) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.done = true
 	return l.stop()
 }
 
@@ -197,11 +219,21 @@ func (l *Launcher) Prepare(r Request) (*Process, error) {
 	return &Process{sock: near, plans: [2]*plan.Plan{r.Plan.Plan}}, nil
 }
 
-// send makes sure of the template and sends the launch request; a launcher that
-// has died is replaced once.
+// send makes sure of the template and sends the launch request.
 func (l *Launcher) send(template *plan.Shared, cgroup uint32, fds []int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.retry(func() error {
+		index, err := l.template(template)
+		if err != nil {
+			return err
+		}
+		return l.write(reqLaunch, index, cgroup, fds)
+	})
+}
+
+// retry replaces a launcher that has died, once; l.mu is held.
+func (l *Launcher) retry(f func() error) error {
 	var err error
 	for range 2 {
 		if l.ctl == nil {
@@ -209,11 +241,7 @@ func (l *Launcher) send(template *plan.Shared, cgroup uint32, fds []int) error {
 				return err
 			}
 		}
-		var index uint32
-		if index, err = l.template(template); err == nil {
-			err = l.write(reqLaunch, index, cgroup, fds)
-		}
-		if !launcherGone(err) {
+		if err = f(); !launcherGone(err) {
 			return err
 		}
 		l.stop()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,9 @@ type Process struct {
 	program  *os.File // pidfd of the program
 	exported [maxExport]*os.File
 	exit     *report
+
+	mu     sync.Mutex // held while a pidfd is used or closed
+	closed bool
 }
 
 // maxExport is the launcher's MAX_EXPORT.
@@ -178,17 +182,19 @@ func (p *Process) Export(slot int) *os.File { return p.exported[slot] }
 
 // Kill kills every process of the sandbox (the kernel does so when its PID 1
 // dies, pid_namespaces(7)). It does not wait.
-func (p *Process) Kill() error { return signal(p.pidfd, syscall.SIGKILL) }
+func (p *Process) Kill() error { return p.signal(&p.pidfd, syscall.SIGKILL) }
 
 // Signal sends a signal to the program.
-func (p *Process) Signal(sig syscall.Signal) error { return signal(p.program, sig) }
+func (p *Process) Signal(sig syscall.Signal) error { return p.signal(&p.program, sig) }
 
 // signal takes a process that is gone for no error.
-func signal(pidfd *os.File, sig syscall.Signal) error {
-	if pidfd == nil {
+func (p *Process) signal(pidfd **os.File, sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if *pidfd == nil || p.closed {
 		return nil
 	}
-	err := sys.PidfdSignal(pidfd, sig)
+	err := sys.PidfdSignal(*pidfd, sig)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
 	}
@@ -234,6 +240,9 @@ func (p *Process) awaitDeath() error {
 
 // Close releases the descriptors.
 func (p *Process) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
 	p.sock.Close()
 	for _, f := range []*os.File{p.pidfd, p.program} {
 		if f != nil {
@@ -258,6 +267,13 @@ func stepError(p *plan.Plan, rep report) error {
 		o = p.Ops[rep.step]
 		e.Path = rep.op.String() + " " + o.Detail()
 	}
+	if rep.op == plan.OpBoot {
+		e.Code, e.Msg = errdef.Unsupported, "user namespaces are not available to this user"
+		e.Hint = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces) or run as root"
+	}
+	if len(o.Strings) == 0 { // a step of the launcher's own, or a report that fits no plan
+		return e
+	}
 	switch rep.op {
 	case plan.OpExec:
 		e.Path, e.Msg = o.Strings[o.Args[0]], "cannot be executed in the sandbox"
@@ -270,10 +286,6 @@ func stepError(p *plan.Plan, rep report) error {
 		}
 	case plan.OpChdir:
 		e.Path, e.Msg, e.Code = "cwd "+o.Strings[0], "cannot be entered in the sandbox", errdef.Invalid
-	case plan.OpBoot:
-		e.Msg = "user namespaces are not available to this user"
-		e.Code = errdef.Unsupported
-		e.Hint = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces) or run as root"
 	case plan.OpCopy:
 		e.Path, e.Msg = "file "+o.Strings[0], "cannot be copied into the workspace"
 		if errno == syscall.ENOSPC {

@@ -86,6 +86,7 @@ func servePeer(dir string) {
 	for n := 0; in.Scan(); n++ {
 		cmd := exec.Command("crun", "--root", filepath.Join(dir, "state"), "--cgroup-manager=disabled",
 			"run", "--bundle", dir, fmt.Sprintf("sbxrun-bench-%d-%d", os.Getpid(), n))
+		cmd.Stdin = strings.NewReader("") // a pipe: crun changes the owner of the host's /dev/null
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Printf("crun: %v: %s\n", err, strings.ReplaceAll(string(out), "\n", " "))
 			continue

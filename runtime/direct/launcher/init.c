@@ -244,7 +244,7 @@ __attribute__((noreturn)) void init_main(struct ctx *c, struct op *ops, int nops
 				i = ~0u; /* the next one is the first */
 			}
 		} else if (ops[i].code == OP_PROGRAM) {
-			r = run_program_op(c, &ops[i], &c->is_program);
+			r = !c->own_ns ? -E_PERM : run_program_op(c, &ops[i], &c->is_program);
 			if (r > 0 && !c->is_program)
 				init_loop(c, i, (u32)r);
 		} else {

@@ -92,6 +92,7 @@ struct ctx {
 	int sync;         /* init: the program's status; program: init */
 	int program_fd;   /* init: the program's pidfd */
 	int is_program;
+	int own_ns;       /* in namespaces that no other process lives in */
 	u32 phase;
 };
 

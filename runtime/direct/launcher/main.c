@@ -37,7 +37,7 @@ struct cmsg {
 static char plan_buf[PLAN_MAX_SIZE] __attribute__((aligned(4096)));
 static struct op ops[PLAN_MAX_OPS];
 static int slots[MAX_SLOTS];
-static int proc_fd = -1, host_ns = -1, host_net = -1, spare_net = -1;
+static int proc_fd = -1, host_ns = -1, own_ns = -1, own_net = -1, spare_net = -1;
 static int rootless;
 static u32 outer_uid, outer_gid;
 
@@ -153,23 +153,41 @@ static long boot_rootless(void)
 	return write_text(proc_fd, "self/uid_map", line);
 }
 
+/* Leaves the host's namespaces at once, so that no operation of any plan could
+ * ever reach the host's mounts, names or queues, and so that the host's mounts
+ * are not kept busy by a copy. The host's mount namespace is entered again, by
+ * descriptor, only to make a template's. */
 static long boot(void)
 {
-	if (host_ns >= 0)
+	struct ctx c = {.root = -1};
+	u64 room[4] = {4096, 4, 0, 0};
+	struct op root = {.code = OP_ROOT, .arg = room}, pivot = {.code = OP_PIVOT, .arg = room};
+	long r;
+	if (own_ns >= 0)
 		return 0;
 	proc_fd = (int)sys_openat(AT_FDCWD_, "/proc", O_PATH_ | O_DIRECTORY_, 0);
 	if (proc_fd < 0)
 		return proc_fd;
 	if (rootless) {
-		long r = boot_rootless();
+		r = boot_rootless();
 		if (r < 0)
 			return r;
 	}
-	host_net = (int)sys_openat(proc_fd, "self/ns/net", O_RDONLY_, 0);
-	if (host_net < 0)
-		return host_net;
+	own_net = (int)sys_openat(proc_fd, "self/ns/net", O_RDONLY_, 0);
 	host_ns = (int)sys_openat(proc_fd, "self/ns/mnt", O_RDONLY_, 0);
-	return host_ns;
+	if (own_net < 0 || host_ns < 0)
+		return own_net < 0 ? own_net : host_ns;
+	r = sys1(__NR_unshare, CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC);
+	c.own_ns = 1;
+	if (r >= 0)
+		r = run_op(&c, &root);
+	if (r >= 0)
+		r = run_op(&c, &pivot);
+	if (c.root >= 0)
+		sys_close(c.root);
+	if (r >= 0)
+		r = own_ns = (int)sys_openat(proc_fd, "self/ns/mnt", O_RDONLY_, 0);
+	return r;
 }
 
 /* Makes a network namespace ahead: half of a sandbox's set-up time is its
@@ -181,7 +199,7 @@ static void make_spare(void)
 		return;
 	if (op_loopback() >= 0)
 		spare_net = (int)sys_openat(proc_fd, "self/ns/net", O_RDONLY_, 0);
-	if (sys2(__NR_setns, host_net, CLONE_NEWNET) < 0)
+	if (sys2(__NR_setns, own_net, CLONE_NEWNET) < 0)
 		sys_exit(1);
 }
 
@@ -207,6 +225,7 @@ static void build_template(struct request *req, struct ctx *c)
 		r = sys2(__NR_setns, host_ns, CLONE_NEWNS);
 	if (r >= 0)
 		r = sys1(__NR_unshare, CLONE_NEWNS);
+	c->own_ns = 1;
 	for (u32 i = 0; r >= 0 && i < (u32)nops; i++) {
 		rep.step = i;
 		rep.op = ops[i].code;
@@ -222,7 +241,7 @@ static void build_template(struct request *req, struct ctx *c)
 		rep.type = REP_READY;
 	}
 	/* Leaving a half-built namespace is its end. */
-	if (host_ns >= 0 && sys2(__NR_setns, host_ns, CLONE_NEWNS) < 0)
+	if (sys2(__NR_setns, own_ns, CLONE_NEWNS) < 0)
 		sys_exit(1);
 	sys4(__NR_madvise, plan_buf, sizeof plan_buf, MADV_DONTNEED_, 0);
 done:
@@ -305,7 +324,7 @@ static void serve(void)
 		if (n > 0) {
 			c.root = c.template_ns = c.net_ns = c.user_sysctl = c.sync = -1;
 			c.exported = c.phase = 0;
-			c.is_program = 0;
+			c.is_program = c.own_ns = 0;
 			if (req.type == REQ_TEMPLATE && c.nfds > 0)
 				build_template(&req, &c);
 			else if (req.type == REQ_LAUNCH)

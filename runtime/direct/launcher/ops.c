@@ -14,6 +14,8 @@
 #define IF_FLAGS_GET 0x8913
 #define IF_FLAGS_SET 0x8914
 
+#define ALL_NS (CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC)
+
 enum bind_kind { BIND_DIR = 1, BIND_FILE = 2, BIND_CHAR = 3 };
 enum bind_flags { BIND_RECURSIVE = 1, BIND_NOFOLLOW = 2 };
 enum export_flags { EXPORT_DIR = 1, EXPORT_OPTIONAL = 2 };
@@ -233,7 +235,9 @@ static long op_unshare(struct ctx *c, const struct op *op)
 			return r;
 		flags &= ~(u64)CLONE_NEWNET;
 	}
-	return sys1(__NR_unshare, flags);
+	long r = sys1(__NR_unshare, flags);
+	c->own_ns = r >= 0 && (op->arg[0] & ALL_NS) == ALL_NS;
+	return r;
 }
 
 long op_loopback(void)
@@ -292,8 +296,17 @@ static long op_rlimit(const struct op *op)
 	return sys4(__NR_prlimit64, 0, op->arg[0], lim, 0);
 }
 
+/* The few operations that make sense outside of namespaces of one's own. */
+static int harmless(u16 code)
+{
+	return code == OP_JOIN || code == OP_ENTER || code == OP_UNSHARE || code == OP_STDIO ||
+	       code == OP_RLIMIT;
+}
+
 long run_op(struct ctx *c, const struct op *op)
 {
+	if (!c->own_ns && !harmless(op->code))
+		return -E_PERM;
 	switch (op->code) {
 	case OP_ROOT:
 		return op_root(c, op);

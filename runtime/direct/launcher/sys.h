@@ -59,6 +59,7 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 
 /* errno(3); the values are the same on both architectures. */
 enum {
+	E_PERM = 1,
 	E_NOENT = 2,
 	E_INTR = 4,
 	E_BADF = 9,
