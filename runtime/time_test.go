@@ -126,3 +126,14 @@ print(zombies())`, pids(32)).ok(t)
 		t.Errorf("%v", r)
 	}
 }
+
+// A program may run longer than any of the supervisor's own waits take.
+func TestLongRun(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes 12 s")
+	}
+	if r := sh(t, "sleep 12; echo end", timeout(time.Minute)).ok(t); r.Out != "end\n" {
+		t.Errorf("%v", r)
+	}
+}

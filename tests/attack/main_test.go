@@ -142,7 +142,7 @@ func (a attempt) expect(t testing.TB, table string) {
 		}
 		return m
 	}
-	got := parse(a.out)
+	got, bad := parse(a.out), false
 	for name, want := range parse(table) {
 		v, ok := got[name]
 		found := false
@@ -150,14 +150,16 @@ func (a attempt) expect(t testing.TB, table string) {
 			found = found || v == w
 		}
 		if !ok || !found {
+			bad = true
 			t.Errorf("%s: %q, must be %s", name, v, want)
 		}
 		delete(got, name)
 	}
 	for name, v := range got {
+		bad = true
 		t.Errorf("%s: %s is in no table", name, v)
 	}
-	if t.Failed() {
+	if bad {
 		t.Log(a)
 	}
 }
