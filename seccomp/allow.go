@@ -86,8 +86,8 @@ var allowGroups = []Group{
 		"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr",
 	}},
 	{"random", "seeds", []string{"getrandom"}},
-	{"confine", "a program may confine itself further; neither call can loosen anything", []string{
-		"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+	{"confine", "a program may confine itself further; these calls can loosen nothing", []string{
+		"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 	}},
 }
 

@@ -36,10 +36,9 @@ type Set struct {
 
 // Filters returns the compiled filters of goarch.
 //
-// Both of a program's filters must be loaded, in either order: they never
-// answer one call with different error numbers. A process that lacks
-// CAP_SYS_ADMIN must have set no_new_privs. The filters allow the seccomp and
-// execve calls that follow loading them.
+// Both of a program's filters must be loaded, the deny list first: the allow
+// list refuses seccomp(2). A process that lacks CAP_SYS_ADMIN must have set
+// no_new_privs.
 func Filters(goarch string) (Set, error) {
 	switch goarch {
 	case "amd64":

@@ -51,7 +51,12 @@ var forbidGroups = []Group{
 }
 
 // hiddenGroup are known calls that answer ENOSYS, as if the kernel were older.
-var hiddenGroup = Group{"hidden", "flags in memory can't be filtered; C libraries fall back to clone on ENOSYS", []string{"clone3"}}
+// clone3 has its flags in memory, where no filter sees them; C libraries fall
+// back to clone. seccomp compiles a filter into kernel code: what that takes is
+// charged to nobody and goes through one lock of the whole machine, so that a
+// few programs that fork and filter stall every launch of a sandbox on the host;
+// libraries fall back to prctl, which is refused (see denyRules).
+var hiddenGroup = Group{"hidden", "answers as an older kernel would, and libraries fall back", []string{"clone3", "seccomp"}}
 
 // Forbidden returns the known calls of goarch that answer EPERM.
 func Forbidden(goarch string) []Group { return native(goarch, forbidGroups) }

@@ -34,6 +34,7 @@ const (
 	afUnix, afInet, afInet6, afNetlink                uint32 = 1, 2, 10, 16
 	sockStream, sockDgram, sockRaw, sockSeqpacket     uint32 = 1, 2, 3, 5
 	typeMask, protoTCP, protoUDP, protoRoute, anyProt uint32 = 0xf, 6, 17, 0, 0
+	solSocket                                         uint32 = 1 // of setsockopt(2)
 )
 
 // newNamespaces are the CLONE_NEW* bits (clone(2)): NEWTIME, NEWNS, NEWCGROUP,
@@ -112,6 +113,14 @@ func denyRules() []RuleSet {
 		}},
 		{"MSG_COPY peeks by index; only checkpointing needs it", []Rule{
 			{"msgrcv", "MSG_COPY", []Match{{4, 0x4000, 0x4000}}},
+		}},
+		// See hiddenGroup.
+		{"compiles a filter into kernel code, charged to nobody and through one lock of the whole machine", []Rule{
+			{"prctl", "PR_SET_SECCOMP", eq(0, 22)},
+			{"setsockopt", "SO_ATTACH_FILTER", append(eq(1, solSocket), eq(2, 26)...)},
+			{"setsockopt", "SO_ATTACH_BPF", append(eq(1, solSocket), eq(2, 50)...)},
+			{"setsockopt", "SO_ATTACH_REUSEPORT_CBPF", append(eq(1, solSocket), eq(2, 51)...)},
+			{"setsockopt", "SO_ATTACH_REUSEPORT_EBPF", append(eq(1, solSocket), eq(2, 52)...)},
 		}},
 		{"core scheduling cookies idle sibling CPUs, which no quota counts", []Rule{
 			{"prctl", "PR_SCHED_CORE", eq(0, 62)},

@@ -205,9 +205,6 @@ func (p *Process) signal(pidfd **os.File, sig syscall.Signal) error {
 // program's wait status. ok is false where PID 1 was killed before the program
 // ended. Wait is called once.
 func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
-	// One wait for the end of all, instead of one for the program and another for
-	// the rest: the report stays in the socket.
-	err = p.awaitDeath()
 	for p.exit == nil {
 		rep, fds, recvErr := recvReport(p.sock)
 		if recvErr != nil {
@@ -217,6 +214,7 @@ func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
 			return 0, false, err
 		}
 	}
+	err = p.awaitDeath()
 	if p.exit == nil {
 		return 0, false, err
 	}

@@ -213,8 +213,8 @@ func Run(in Input) (*Plan, error) {
 	p.add(OpDropCaps, [4]uint64{})
 	p.add(OpNoNewPrivs, [4]uint64{})
 	p.add(OpChdir, [4]uint64{}, in.Spec.Process.Cwd)
+	p.add(OpSeccomp, [4]uint64{}, string(in.Filters.Deny)) // first: the other one refuses seccomp(2)
 	p.add(OpSeccomp, [4]uint64{}, string(in.Filters.Allow))
-	p.add(OpSeccomp, [4]uint64{}, string(in.Filters.Deny))
 	p.exec(in.Spec.Process)
 	return p, nil
 }
