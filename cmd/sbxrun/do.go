@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"syscall"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/hostfile"
 	"github.com/sbxrun/sbxrun/errdef"
+	"github.com/sbxrun/sbxrun/internal/sys"
 	"github.com/sbxrun/sbxrun/runtime"
 )
 
@@ -48,6 +50,11 @@ func (a *app) do(g given, args []string) int {
 		return a.refuse(r, err)
 	}
 	defer r.discard()
+	if r.stdin {
+		if err := checkInput(a.in); err != nil {
+			return a.refuse(r, err)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := catchSignals()
@@ -90,8 +97,14 @@ func (a *app) refuse(r *request, err error) int {
 // finish writes the record and returns the exit status.
 func (a *app) finish(r *request, res *runtime.Result) int {
 	defer r.discard()
+	status := res.ExitStatus()
+	if r.events != nil && r.events.Err() != nil {
+		// An audit record is missing: no status may look like the program's. What
+		// failed stands in the result.
+		status = runtime.StatusRefused
+	}
 	if r.result == nil {
-		return res.ExitStatus()
+		return status
 	}
 	if err := writeRecord(r.result, res); err != nil {
 		// The record is the authoritative answer; without it, no status may look like one.
@@ -99,7 +112,27 @@ func (a *app) finish(r *request, res *runtime.Result) int {
 		return runtime.StatusRefused
 	}
 	r.result = nil
-	return res.ExitStatus()
+	return status
+}
+
+// checkInput refuses a standard input that there is nothing to read from.
+func checkInput(in *os.File) error {
+	const allowed = "a file, pipe, socket or terminal that is open for reading"
+	st, err := in.Stat()
+	if err != nil {
+		return &errdef.Error{Code: errdef.Invalid, Path: "--stdin", Msg: "standard input cannot be used", Err: err}
+	}
+	if st.IsDir() {
+		return errdef.Field("--stdin", "standard input is "+hostfile.Kind(st.Mode()), allowed)
+	}
+	fd, err := sys.FileFD(in)
+	if err == nil {
+		var read bool
+		if read, _, err = sys.OpenFor(fd); err == nil && !read {
+			return errdef.Field("--stdin", "standard input is not open for reading", allowed)
+		}
+	}
+	return err
 }
 
 func writeRecord(to *hostfile.Record, res *runtime.Result) error {

@@ -8,6 +8,7 @@ package main
 import (
 	"os"
 
+	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/hostfile"
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/probe"
 )
 
@@ -17,6 +18,8 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == probe.Command {
 		os.Exit(probe.Main(os.Args[2:], os.Stdout))
 	}
+	hostfile.Adopt()
+	surviveWrites()
 	os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 

@@ -58,7 +58,7 @@ func programOptions(p *runtime.Policy) []*option {
 			},
 			show: func(*request) []string { return []string{p.Hostname} },
 		},
-		switchOption("stdin", "pass standard input to the program, which else reads nothing",
+		switchOption("stdin", "pass standard input, which must not be a folder, on to the program; else it reads nothing",
 			func(r *request, on bool) error { r.stdin = on; return nil },
 			func(r *request) bool { return r.stdin }),
 		switchOption("tty", "not in this version", func(_ *request, on bool) error {

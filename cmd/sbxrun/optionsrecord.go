@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/hostfile"
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/values"
 	"github.com/sbxrun/sbxrun/runtime"
@@ -75,8 +77,8 @@ func sinkPath(v value) (text, path string, err error) {
 	if v.text == "" {
 		return "", "", values.Bad("the value is empty")
 	}
-	if _, ok := hostfile.FD(v.text); ok {
-		return v.text, "", nil
+	if fd, ok := hostfile.FD(v.text); ok {
+		return strconv.Itoa(fd), "", nil // "03" is 3
 	}
 	path, err = v.hostPath(v.text)
 	return path, path, err

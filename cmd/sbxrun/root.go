@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/hostfile"
 	"github.com/sbxrun/sbxrun/errdef"
 	"github.com/sbxrun/sbxrun/runtime"
 )
@@ -15,6 +17,10 @@ import (
 // statusFailed is the exit status of check and selftest where something that is
 // needed is missing. It differs from 125: the command itself worked.
 const statusFailed = 1
+
+// statusNoReader is the exit status where nobody reads a report any more: what a
+// shell shows for a command that SIGPIPE ended.
+const statusNoReader = 128 + int(syscall.SIGPIPE)
 
 // run executes one command line and returns the exit status.
 func run(args []string, st streams) int {
@@ -163,6 +169,9 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 	if cmd != nil && cmd.HasParent() {
 		where = cmd.Name()
 	}
+	if where != "do" && errors.Is(err, syscall.EPIPE) {
+		return statusNoReader // "sbxrun explain ... | head" is no failure
+	}
 	a.report(where, err)
 	if where == "do" {
 		// The parser stopped before the command could: the record is owed all the same.
@@ -181,6 +190,7 @@ func (a *app) report(where string, err error) {
 	if hint := errdef.HintOf(err); hint != "" {
 		line += "hint: " + strings.ReplaceAll(hint, "\n", " ") + "\n"
 	}
-	// One write, so that lines of several sbxrun on one terminal stay whole.
-	_, _ = a.err.WriteString(line)
+	// One write, so that lines of several sbxrun on one terminal stay whole. Where
+	// nobody reads it, the exit status and the record have to do.
+	_ = hostfile.WriteBounded(a.err, []byte(line))
 }

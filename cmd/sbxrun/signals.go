@@ -27,15 +27,22 @@ type signalCatcher struct {
 	first context.Context
 	stop  context.CancelFunc
 	raw   chan os.Signal
-	pipe  chan os.Signal
+}
+
+// surviveWrites makes a failed write an error and not the end of sbxrun: who
+// would then clean up behind it, and write the record? SIGPIPE comes from a
+// closed standard output, SIGXFSZ from a file at its size limit (ulimit -f).
+// Both are caught, not ignored: the latter would be inherited by everything that
+// is started from here.
+func surviveWrites() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 }
 
 // catchSignals starts collecting. A signal that the caller had set to be
 // ignored (nohup) stays ignored.
 func catchSignals() *signalCatcher {
 	// Room for a burst: a forwarded signal must not be lost while another is passed on.
-	c := &signalCatcher{ch: make(chan os.Signal, 16), raw: make(chan os.Signal, 16),
-		pipe: make(chan os.Signal, 1)}
+	c := &signalCatcher{ch: make(chan os.Signal, 16), raw: make(chan os.Signal, 16)}
 	c.first, c.stop = context.WithCancel(context.Background())
 	var wanted []os.Signal
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -46,10 +53,6 @@ func catchSignals() *signalCatcher {
 	if len(wanted) > 0 {
 		signal.Notify(c.raw, wanted...)
 	}
-	// A closed standard output must end the program, not sbxrun: who would then
-	// clean up behind it? Caught, not ignored: the latter would be inherited by
-	// everything that is started from here.
-	signal.Notify(c.pipe, syscall.SIGPIPE)
 	go func() {
 		for s := range c.raw {
 			c.stop()
@@ -65,7 +68,6 @@ func catchSignals() *signalCatcher {
 // release stops collecting.
 func (c *signalCatcher) release() {
 	signal.Stop(c.raw)
-	signal.Stop(c.pipe)
 	close(c.raw)
 	c.stop()
 }

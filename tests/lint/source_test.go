@@ -15,9 +15,8 @@ import (
 // system calls by number, with the reason. Wrappers retry EINTR and carry
 // operation and path; nobody else should have to remember that.
 var rawCalls = map[string]string{
-	"internal/sys":                 "the wrappers",
-	"cmd/sbxrun/internal/probe":    "it plays the attacker inside a sandbox, and attackers use no wrapper",
-	"cmd/sbxrun/internal/hostfile": "record files of the command, by descriptor; to be moved into internal/sys",
+	"internal/sys":              "the wrappers",
+	"cmd/sbxrun/internal/probe": "it plays the attacker inside a sandbox, and attackers use no wrapper",
 }
 
 // goSource is one parsed file of the tree that is no test.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxrun/sbxrun/errdef"
 )
 
 func TestReadRefusesOtherKinds(t *testing.T) {
@@ -88,12 +90,12 @@ func TestDiscardedRecordLeavesNothing(t *testing.T) {
 }
 
 func TestDescriptors(t *testing.T) {
-	for text, want := range map[string]int{"3": 3, "10": 10, "007": 7, "99999999999999999999": -1} {
+	for text, want := range map[string]int{"3": 3, "10": 10, "007": 7, "99999999999999999999": -1, "2147483648": -1, "-1": -1, "-99999999999999999999": -1} {
 		if fd, ok := FD(text); !ok || fd != want {
 			t.Errorf("FD(%q) = %d, %t", text, fd, ok)
 		}
 	}
-	for _, text := range []string{"", "./3", "3a", "-1", "3 "} {
+	for _, text := range []string{"", "./3", "./-1", "3a", "-a", "-", "--1", "3 "} {
 		if _, ok := FD(text); ok {
 			t.Errorf("FD(%q) is a number", text)
 		}
@@ -127,5 +129,85 @@ func TestDescriptors(t *testing.T) {
 	}
 	if data, _ := os.ReadFile(f.Name()); string(data) != "line\n" {
 		t.Errorf("file: %q", data)
+	}
+}
+
+func TestNumbersThatNoDescriptorHas(t *testing.T) {
+	for _, text := range []string{"-1", "-3", "99999999999999999999"} {
+		_, lines := OpenLines(text, "")
+		_, record := OpenRecord(text, "")
+		for _, err := range []error{lines, record} {
+			if !errdef.Is(err, errdef.Invalid) || !strings.Contains(err.Error(), "no descriptor") {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}
+
+// TestAdopt: what the caller left open is inherited by nobody, and can still be
+// written to by its number, once.
+func TestAdopt(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	dup, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Adopt()
+	if flags, err := unix.FcntlInt(uintptr(dup), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("the descriptor would be inherited: %v", err)
+	}
+	for fd := range 3 {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC != 0 {
+			t.Errorf("standard stream %d would not be inherited", fd)
+		}
+	}
+	r, err := OpenRecord(fmt.Sprint(dup), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenLines(fmt.Sprint(dup), ""); err == nil {
+		t.Error("the descriptor was taken twice")
+	}
+	if err := r.Write([]byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(f.Name()); string(data) != "text" {
+		t.Errorf("file: %q", data)
+	}
+	if _, err := OpenLines(fmt.Sprint(f.Fd()), ""); err == nil || !strings.Contains(err.Error(), "not open") {
+		t.Errorf("a descriptor of this process was taken: %v", err)
+	}
+}
+
+// TestNobodyReads: a pipe that nobody reads costs a bounded time and a typed
+// error, and the sink takes nothing after it.
+func TestNobodyReads(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil { // blocking, as a caller's is
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(p[0]), "r"), os.NewFile(uintptr(p[1]), "w")
+	defer r.Close()
+	l := &Lines{file: w, limit: 100 * time.Millisecond}
+	if err := l.Write([]byte("fits")); err != nil || l.Err() != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	err := l.Write(make([]byte, 1<<20))
+	if !errdef.Is(err, errdef.Resource) || !strings.Contains(err.Error(), "nothing was read") {
+		t.Errorf("a full pipe: %v", err)
+	}
+	if again := l.Write([]byte("more")); again == nil || l.Err() == nil {
+		t.Error("the sink took a line after half of another")
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if err := l.Close(); err != nil { // must not wait for the write either
+		t.Error(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"golang.org/x/sys/unix"
+	"github.com/sbxrun/sbxrun/internal/sys"
 )
 
 // recordMode are the permission bits of a record before the umask, like those
@@ -37,18 +37,11 @@ func OpenRecord(text, path string) (*Record, error) {
 	if err := CheckDest(path); err != nil {
 		return nil, err
 	}
-	dir := filepath.Dir(path)
-	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, recordMode)
-	if err == nil {
-		return &Record{path: path, unnamed: os.NewFile(uintptr(fd), path)}, nil
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EINVAL) {
-		err = unix.Access(dir, unix.W_OK|unix.X_OK)
-	}
+	unnamed, err := sys.OpenUnnamed(filepath.Dir(path), recordMode)
 	if err != nil {
 		return nil, pathError(path, "cannot be written", err)
 	}
-	return &Record{path: path}, nil
+	return &Record{path: path, unnamed: unnamed}, nil
 }
 
 // Path returns the file's path, "" for a descriptor.
@@ -58,8 +51,11 @@ func (r *Record) Path() string { return r.path }
 // there before.
 func (r *Record) Write(data []byte) error {
 	if r.fd != nil {
-		_, err := r.fd.Write(data)
-		return errors.Join(err, r.fd.Close())
+		if err := WriteBounded(r.fd, data); err != nil {
+			r.fd.Close()
+			return err
+		}
+		return r.fd.Close()
 	}
 	temp, err := r.stage(data)
 	if err != nil {
@@ -81,10 +77,7 @@ func (r *Record) stage(data []byte) (string, error) {
 			return "", err
 		}
 		temp := filepath.Join(dir, "."+base+"."+strconv.Itoa(os.Getpid())+".tmp")
-		// The kernel's own way to name an unnamed file (open(2)).
-		proc := "/proc/self/fd/" + strconv.Itoa(int(r.unnamed.Fd()))
-		err := unix.Linkat(unix.AT_FDCWD, proc, unix.AT_FDCWD, temp, unix.AT_SYMLINK_FOLLOW)
-		if err == nil {
+		if err := sys.NameUnnamed(r.unnamed, temp); err == nil {
 			return temp, nil
 		}
 		// No /proc, or a name left from a process of the same number: write it anew.

@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/probe"
 	"github.com/sbxrun/sbxrun/runtime"
@@ -26,7 +27,10 @@ func (t *tester) escape(ctx context.Context) error {
 		if !ok {
 			got = missing
 		}
-		t.judge(e.name, got, e.expected)
+		t.judge(e.name, got, e.of(os.Geteuid()))
+	}
+	for _, v := range t.outside.verdicts(os.Geteuid(), os.Getegid()) {
+		t.judge(v.Name, v.Got, v.Expected)
 	}
 	got, ok := found["tool-call"]
 	if !ok {

@@ -49,10 +49,11 @@ const (
 	longTime = 60 * time.Second
 )
 
-// Paths inside.
+// Paths inside. The configuration's name ends in random letters, so that the host
+// recognises the probe among its processes.
 const (
-	probePath  = "/workspace/sbxrun-probe"
-	configPath = "/workspace/sbxrun-probe.json"
+	probePath    = "/workspace/sbxrun-probe"
+	configPrefix = "/workspace/sbxrun-probe-"
 )
 
 // marker is a variable that only the host's environment has.
@@ -63,8 +64,9 @@ type tester struct {
 	host   *runtime.Host
 	config probe.Config
 	binary []byte
-	calls  int
 	report Report
+	// outside is what the host saw of the probe while that called the tool.
+	outside *outside
 }
 
 // Run probes sandboxes that a host with the options builds. An error means that
@@ -74,7 +76,7 @@ func Run(ctx context.Context, opts runtime.Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the probe cannot be copied: %w", err)
 	}
-	t := &tester{binary: binary}
+	t := &tester{binary: binary, outside: &outside{config: configPrefix + rand.Text()}}
 	// Set before the launcher starts, so that whatever inherits too much inherits it.
 	if err := os.Setenv(marker, rand.Text()); err != nil {
 		return nil, err
@@ -134,10 +136,10 @@ func (t *tester) run(ctx context.Context, part string, adjust func(*runtime.Poli
 	if err != nil {
 		return nil, nil, "", err
 	}
-	p := runtime.NewPolicy(probePath, probe.Command, part, configPath)
+	p := runtime.NewPolicy(probePath, probe.Command, part, t.outside.config)
 	p.Files = []runtime.File{
 		{Data: t.binary, Target: probePath, Mode: 0o755},
-		{Data: config, Target: configPath, Mode: 0o644},
+		{Data: config, Target: t.outside.config, Mode: 0o644},
 	}
 	p.Limits.SetMemory(memoryBytes)
 	p.Limits.WorkspaceBytes = workspaceBytes
@@ -190,6 +192,7 @@ func (t *tester) tools() (*bridge.Set, error) {
 		Text string `json:"text"`
 	}
 	tool, err := bridge.Func(toolName, "Returns its text, marked.", func(_ context.Context, a args) (string, error) {
+		t.outside.look()
 		return answerPrefix + a.Text, nil
 	})
 	if err != nil {

@@ -2,14 +2,19 @@ package selftest
 
 import (
 	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/probe"
 )
 
 // TestEachAttemptIsJudged holds the probe's list and the judge's together.
 func TestEachAttemptIsJudged(t *testing.T) {
-	judged := map[string]bool{"tool-call": true}
+	judged := map[string]bool{"tool-call": true} // the host's ids are seen by the host alone
 	for _, e := range escapes {
 		if judged[e.name] {
 			t.Errorf("%s is judged twice", e.name)
@@ -94,6 +99,65 @@ func TestCanariesNoticeOthers(t *testing.T) {
 	for _, v := range cs.verdicts()[1:] {
 		if v.Got == v.Expected {
 			t.Errorf("%s: another connection was not noticed", v.Name)
+		}
+	}
+}
+
+// TestOutsideIDs: the host's own look at its processes, and what is expected of
+// root and of others.
+func TestOutsideIDs(t *testing.T) {
+	o := &outside{config: "/workspace/sbxrun-probe-TEST"}
+	cmd := exec.Command("sh", "-c", "read x", o.config)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }()
+	for end := time.Now().Add(5 * time.Second); len(o.uids) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		o.look()
+	}
+	uid, gid := os.Getuid(), os.Getgid()
+	for _, v := range o.verdicts(uid, gid) {
+		// A program with root's own ids is what must never be.
+		if accepts(v.Expected, v.Got) != (uid != 0) {
+			t.Errorf("%+v", v)
+		}
+	}
+	for _, c := range []struct {
+		ids    string
+		caller int
+		ok     bool
+	}{
+		{"1879048192", 0, true}, {"0", 0, false}, {"1879048192 0", 0, false}, {"", 0, false},
+		{"1000", 1000, true}, {"0", 1000, false}, {"1000 0", 1000, false}, {"1001", 1000, false}, {"", 1000, false},
+	} {
+		ids := strings.Fields(c.ids)
+		for _, v := range (&outside{uids: ids, gids: ids}).verdicts(c.caller, c.caller) {
+			if accepts(v.Expected, v.Got) != c.ok {
+				t.Errorf("ids %q of caller %d: %+v", c.ids, c.caller, v)
+			}
+		}
+	}
+}
+
+func TestExpectationsWithoutRoot(t *testing.T) {
+	for name := range rootless {
+		i := slices.IndexFunc(escapes[:], func(e expectation) bool { return e.name == name })
+		if i < 0 {
+			t.Errorf("nobody tries %s", name)
+			continue
+		}
+		e := escapes[i]
+		if e.of(0) != e.expected || e.of(1000) == e.expected {
+			t.Errorf("%s: %q as root, %q else", name, e.of(0), e.of(1000))
+		}
+	}
+	for _, e := range escapes {
+		if rootless[e.name] == "" && e.of(1000) != e.expected {
+			t.Errorf("%s: %q without root", e.name, e.of(1000))
 		}
 	}
 }
