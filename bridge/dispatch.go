@@ -41,9 +41,9 @@ func (s *Server) admit(c *call, tree any) *ToolError {
 		return te
 	}
 	c.tool = i
-	if f := s.cfg.Tools.schemas[i].check(tree); f != nil {
+	if f := s.cfg.Tools.schemas[i].check(tree, s.ctx.Done()); f != nil {
 		te := refuse(InvalidArgs, clip(f.Error(), maxErrorText))
-		te.Details, _ = json.Marshal(map[string]string{"path": clip(f.path, maxErrorText)}) // plain text
+		te.Details, _ = json.Marshal(map[string]string{"path": clip(f.at.String(), maxErrorText)}) // plain text
 		return te
 	}
 	t := &s.cfg.Tools.tools[i]

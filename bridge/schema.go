@@ -4,186 +4,411 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"reflect"
 	"regexp"
+	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// maxSchemaDepth and maxSchemaNodes bound a schema text. Schemas come from the
-// operator or a tool server; the bounds only keep a broken one from being slow.
+// What bounds a schema text. Schemas come from the operator or a tool server;
+// the bounds keep a broken or hostile one from being slow.
 const (
 	maxSchemaDepth = 128
 	maxSchemaNodes = 100_000
 	// maxSchemaPointer bounds the number of steps in a $ref.
 	maxSchemaPointer = 128
+	// maxPatternSize bounds one pattern's compiled program in instructions, and
+	// maxPatternsSize those of a schema together. `x.{0,1000}` has 2,000.
+	maxPatternSize  = 5_000
+	maxPatternsSize = 50_000
 )
 
-// schema is a JSON Schema (draft-07 or 2020-12) made ready for checking.
+// schema is a JSON Schema (draft-07 or 2020-12) made ready for checking. The
+// whole check is our own, because a check must be bounded, exact in its numbers and
+// name the place: there is no library behind it. A keyword that it does not
+// check but that would restrict values is refused when the schema is loaded, so
+// that no restriction is ever silently dropped.
 //
-// The library parses and resolves it, which also finds what is broken. Checking
-// is our own for all common keywords: the library's cost is not bounded (a
-// recursive anyOf takes exponential time in the depth that a hostile program
-// chooses, 1e999999 takes milliseconds), it names no place in the arguments, and it
-// takes numbers as text for strings. Schemas with rare keywords ($dynamicRef,
-// $anchor, $id inside, unevaluated...) are left to the library.
-type schema struct {
-	root     *jsonschema.Schema
-	refs     map[*jsonschema.Schema]*jsonschema.Schema
-	patterns map[string]*regexp.Regexp
+// Two things differ from the standard. Patterns are RE2, Go's dialect: no
+// look-around and no back-reference; a pattern that needs them is refused. And
+// `format` and contentEncoding say nothing about plain texts, as in 2020-12.
+type schema struct{ root *rules }
+
+// jsonType is a set of JSON types.
+type jsonType uint8
+
+const (
+	typeNull jsonType = 1 << iota
+	typeBoolean
+	typeInteger
+	typeNumber
+	typeString
+	typeArray
+	typeObject
+)
+
+// typeNames are the types in the order of their bits.
+const typeNames = "null boolean integer number string array object"
+
+func (t jsonType) String() string {
+	var names []string
+	for i, name := range strings.Fields(typeNames) {
+		if t&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// rules is one compiled schema or subschema.
+type rules struct {
+	never bool // the schema `false`
+	ref   *rules
+	types jsonType // 0: any
+	enum  *valueSet
+	want  string // the values of enum or const, for messages
+
+	allOf, anyOf, oneOf []*rules
+	not, ifs, then, els *rules
+
+	minimum, maximum, above, below, multiple *limit
+
+	minLength, maxLength *int
+	pattern              *pattern
+	base64               bool
+
+	minItems, maxItems, minContains, maxContains *int
+	prefix                                       []*rules
+	items, contains                              *rules
+	unique                                       bool
+
+	minProperties, maxProperties *int
+	required                     []string
+	properties                   map[string]*rules
+	patterns                     []patternRule
+	additional, names            *rules
+	needs                        []needRule // dependentRequired
+	whens                        []whenRule // dependentSchemas
+}
+
+// limit is a number of the schema, exactly as its author wrote it.
+type limit struct {
+	text string
+	n    decimal
+}
+
+// pattern is a compiled regular expression with what a byte of input costs.
+type pattern struct {
+	re   *regexp.Regexp
+	cost int
+}
+
+type patternRule struct {
+	p   *pattern
+	sub *rules
+}
+
+type needRule struct {
+	key    string
+	wanted []string
+}
+
+type whenRule struct {
+	key string
+	sub *rules
+}
+
+// annotations are the keywords that restrict nothing here.
+const annotations = `$schema $comment $defs definitions title description default examples deprecated readOnly
+writeOnly format contentEncoding contentMediaType contentSchema`
+
+// unchecked are the keywords that would restrict values and are refused.
+const unchecked = `$dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $anchor $vocabulary
+unevaluatedItems unevaluatedProperties`
+
+// compiler turns the decoded text of a schema into rules.
+type compiler struct {
+	text     any
 	draft7   bool
-	fallback *jsonschema.Resolved // nil where our own check serves
+	done     map[uintptr]*rules // by the identity of the decoded object
+	pending  []pendingRef
+	patterns map[string]*pattern
+	size     int // instructions of all patterns
+	keywords map[string]func(*compiler, *rules, string, any) error
+	lower    map[string]string // lower case -> keyword
 }
 
-// compileSchema parses a schema; its errors are for the operator.
+type pendingRef struct {
+	from *rules
+	ref  string
+}
+
+// compileSchema parses a schema; its errors are for the operator and name the
+// keyword.
 func compileSchema(raw json.RawMessage) (*schema, error) {
-	if err := checkJSON(raw, maxSchemaDepth, maxSchemaNodes); err != nil {
-		return nil, err
-	}
-	root := new(jsonschema.Schema)
-	if err := json.Unmarshal(raw, root); err != nil {
-		return nil, err
-	}
-	s := &schema{
-		root:     root,
-		refs:     map[*jsonschema.Schema]*jsonschema.Schema{},
-		patterns: map[string]*regexp.Regexp{},
-	}
-	switch root.Schema { // the same spellings as the library's
-	case "", "https://json-schema.org/draft/2020-12/schema":
-	case "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema#":
-		s.draft7 = true
-	default:
-		return nil, fmt.Errorf("$schema %s is not supported (allowed: draft-07, 2020-12)", quote(root.Schema))
-	}
-	resolved, err := root.Resolve(nil)
+	text, err := newStrictJSON(raw, maxSchemaDepth, maxSchemaNodes, true).document()
 	if err != nil {
-		return nil, errors.New(firstLine(err.Error()))
-	}
-	own := true
-	if err := s.walk(root, &own); err != nil {
 		return nil, err
 	}
-	if !own {
-		s.fallback = resolved
+	c := &compiler{text: text, done: map[uintptr]*rules{}, patterns: map[string]*pattern{}}
+	c.keywords = keywordTable()
+	c.lower = map[string]string{}
+	for k := range c.keywords {
+		c.lower[strings.ToLower(k)] = k
 	}
-	return s, nil
+	if m, ok := text.(map[string]any); ok {
+		switch name, given := m["$schema"]; name {
+		case "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#":
+		case "http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-07/schema",
+			"https://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema":
+			c.draft7 = true
+		default:
+			if given {
+				return nil, fmt.Errorf("$schema %s is not supported (allowed: draft-07, 2020-12)", brief(name))
+			}
+		}
+	}
+	root, err := c.compile(text)
+	if err != nil {
+		return nil, err
+	}
+	for len(c.pending) > 0 {
+		p := c.pending[0]
+		c.pending = c.pending[1:]
+		at, err := c.pointer(p.ref)
+		if err == nil {
+			p.from.ref, err = c.compile(at)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("$ref %s: %w", quote(p.ref), err)
+		}
+	}
+	all := []*rules{root}
+	for _, r := range c.done {
+		all = append(all, r)
+	}
+	if circular(all) {
+		return nil, errors.New("$ref: a schema refers to itself without going into the value")
+	}
+	return &schema{root: root}, nil
 }
 
-// walk prepares every subschema; own is cleared at a keyword that our own check
-// does not know.
-func (s *schema) walk(n *jsonschema.Schema, own *bool) error {
-	if n == nil {
+// compile compiles one schema, once.
+func (c *compiler) compile(v any) (*rules, error) {
+	switch v := v.(type) {
+	case bool:
+		return &rules{never: !v}, nil
+	case map[string]any:
+		id := reflect.ValueOf(v).Pointer()
+		if r := c.done[id]; r != nil {
+			return r, nil
+		}
+		r := &rules{}
+		c.done[id] = r
+		for _, key := range sortedKeys(v) {
+			if err := c.keyword(r, v, key); err != nil {
+				return nil, err
+			}
+		}
+		return r, c.related(r, v)
+	}
+	return nil, errors.New("a schema must be an object, true or false")
+}
+
+// keyword compiles one member of a schema.
+func (c *compiler) keyword(r *rules, m map[string]any, key string) error {
+	v := m[key]
+	if f, ok := c.keywords[key]; ok {
+		if c.draft7 && m["$ref"] != nil && key != "$ref" && f != nil && !slices.Contains(strings.Fields(annotations), key) {
+			return nil // draft-07: a $ref stands for the whole schema
+		}
+		if f == nil {
+			return nil
+		}
+		if err := f(c, r, key, v); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
 		return nil
 	}
-	if n.DynamicRef != "" || n.DynamicAnchor != "" || n.Anchor != "" || n.ID != "" && n != s.root ||
-		n.UnevaluatedItems != nil || n.UnevaluatedProperties != nil || n.Vocabulary != nil {
-		*own = false
+	if slices.Contains(strings.Fields(unchecked), key) {
+		return fmt.Errorf("keyword %s is not supported", key)
 	}
-	for _, t := range append(slices.Clone(n.Types), n.Type) {
-		switch t {
-		case "", "null", "boolean", "integer", "number", "string", "array", "object":
-		default:
-			return fmt.Errorf("there is no type %s", quote(t))
+	if key == "$id" || key == "id" {
+		if key == "$id" && reflect.ValueOf(m).Pointer() != reflect.ValueOf(c.text).Pointer() {
+			return errors.New("keyword $id is only supported at the top")
 		}
+		return nil
 	}
-	if n.Ref != "" {
-		target := s.pointer(n.Ref)
-		if target == nil {
-			*own = false // the library resolved it by other means
-		}
-		s.refs[n] = target
+	if known, ok := c.lower[strings.ToLower(key)]; ok {
+		return fmt.Errorf("unknown keyword %s (did you mean %s?)", quote(key), known)
 	}
-	for _, pat := range append(keysOf(n.PatternProperties), n.Pattern) {
-		if pat == "" || s.patterns[pat] != nil {
-			continue
-		}
-		re, err := regexp.Compile(pat)
-		if err != nil {
-			return fmt.Errorf("pattern %s: %w", quote(pat), err)
-		}
-		s.patterns[pat] = re
+	return nil // any other word is an annotation
+}
+
+// related checks what depends on more than one keyword.
+func (c *compiler) related(r *rules, m map[string]any) error {
+	r.base64 = m["contentEncoding"] == "base64"
+	list, isList := m["items"].([]any)
+	switch {
+	case isList && !c.draft7:
+		return errors.New("items: a list is of draft-07; use prefixItems, or name draft-07 in $schema")
+	case m["additionalItems"] != nil && !c.draft7:
+		return errors.New("additionalItems is of draft-07; use items beside prefixItems, or name draft-07 in $schema")
+	case m["prefixItems"] != nil && c.draft7:
+		return errors.New("prefixItems is not of draft-07; use a list in items")
 	}
-	for _, sub := range subschemas(n) {
-		if err := s.walk(sub, own); err != nil {
-			return err
+	if c.draft7 && m["$ref"] != nil {
+		return nil
+	}
+	var err error
+	if isList {
+		if r.prefix, err = c.list(list); err != nil {
+			return fmt.Errorf("items: %w", err)
+		}
+		if more, ok := m["additionalItems"]; ok {
+			if r.items, err = c.compile(more); err != nil {
+				return fmt.Errorf("additionalItems: %w", err)
+			}
 		}
 	}
 	return nil
 }
 
-func keysOf(m map[string]*jsonschema.Schema) []string {
-	keys := make([]string, 0, len(m)+1)
-	for k := range m {
-		keys = append(keys, k)
+func (c *compiler) list(v any) ([]*rules, error) {
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return nil, errors.New("must be a list of schemas")
 	}
-	return keys
-}
-
-// subschemas lists the direct children of a schema.
-func subschemas(n *jsonschema.Schema) []*jsonschema.Schema {
-	subs := []*jsonschema.Schema{
-		n.Items, n.AdditionalItems, n.Contains, n.AdditionalProperties, n.PropertyNames,
-		n.Not, n.If, n.Then, n.Else, n.ContentSchema,
-	}
-	for _, list := range [][]*jsonschema.Schema{n.PrefixItems, n.ItemsArray, n.AllOf, n.AnyOf, n.OneOf} {
-		subs = append(subs, list...)
-	}
-	for _, m := range []map[string]*jsonschema.Schema{
-		n.Defs, n.Definitions, n.Properties, n.PatternProperties, n.DependentSchemas, n.DependencySchemas,
-	} {
-		for _, sub := range m {
-			subs = append(subs, sub)
+	out := make([]*rules, len(list))
+	for i, e := range list {
+		var err error
+		if out[i], err = c.compile(e); err != nil {
+			return nil, err
 		}
 	}
-	return subs
+	return out, nil
 }
 
-// pointer follows a local reference (#, #/a/b); nil if it is of another kind.
-func (s *schema) pointer(ref string) *jsonschema.Schema {
-	if ref == "#" || ref == "" {
-		return s.root
+// members compiles an object of schemas.
+func (c *compiler) members(v any, each func(key string, sub *rules) error) error {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return errors.New("must be an object of schemas")
 	}
-	path, ok := strings.CutPrefix(ref, "#/")
-	if !ok || strings.Contains(path, "%") {
-		return nil
+	for _, key := range sortedKeys(m) {
+		sub, err := c.compile(m[key])
+		if err == nil {
+			err = each(key, sub)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", quote(key), err)
+		}
+	}
+	return nil
+}
+
+// compilePattern compiles a regular expression, once, within the bounds.
+func (c *compiler) compilePattern(text string) (*pattern, error) {
+	if p := c.patterns[text]; p != nil {
+		return p, nil
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (patterns are RE2: no look-around, no back-reference)", quote(text), err)
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	c.size += len(prog.Inst)
+	if len(prog.Inst) > maxPatternSize || c.size > maxPatternsSize {
+		return nil, fmt.Errorf("%s: too large once compiled (%d steps, at most %d each and %d together)",
+			quote(text), len(prog.Inst), maxPatternSize, maxPatternsSize)
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &pattern{re: re, cost: 2 + len(prog.Inst)}
+	c.patterns[text] = p
+	return p, nil
+}
+
+// pointer follows a local reference (#, #/a/b, #/anyOf/0).
+func (c *compiler) pointer(ref string) (any, error) {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil, errors.New("only references into the schema itself are supported")
+	}
+	path, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, errors.New("malformed")
+	}
+	if path == "" {
+		return c.text, nil
 	}
 	steps := strings.Split(path, "/")
+	if steps[0] != "" {
+		return nil, errors.New("anchors are not supported")
+	}
 	if len(steps) > maxSchemaPointer {
-		return nil
+		return nil, errors.New("too many steps")
 	}
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
-	at := s.root
-	for i := 0; i < len(steps) && at != nil; i++ {
-		word := steps[i]
-		var one *jsonschema.Schema
-		switch word {
-		case "items":
-			one = at.Items
-		case "additionalProperties":
-			one = at.AdditionalProperties
-		case "not":
-			one = at.Not
+	at := c.text
+	for _, step := range steps[1:] {
+		var next any
+		found := false
+		switch v := at.(type) {
+		case map[string]any:
+			next, found = v[unescape.Replace(step)]
+		case []any:
+			if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(v) && strconv.Itoa(i) == step {
+				next, found = v[i], true
+			}
 		}
-		if one != nil {
-			at = one
-			continue
+		if !found {
+			return nil, errors.New("leads nowhere")
 		}
-		group := map[string]map[string]*jsonschema.Schema{
-			"$defs": at.Defs, "definitions": at.Definitions, "properties": at.Properties,
-			"patternProperties": at.PatternProperties,
-		}[word]
-		if i++; group == nil || i >= len(steps) {
-			return nil // an index into anyOf and the like: left to the library
-		}
-		at = group[unescape.Replace(steps[i])]
+		at = next
 	}
-	return at
+	return at, nil
 }
 
-// firstLine shortens a text to its first line.
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return clip(s, maxErrorText)
+// circular reports whether a schema applies itself to the same value again.
+func circular(all []*rules) bool {
+	const open, closed = 1, 2
+	state := map[*rules]int{}
+	var visit func(r *rules) bool
+	visit = func(r *rules) bool {
+		if r == nil || state[r] == closed {
+			return false
+		}
+		if state[r] == open {
+			return true
+		}
+		state[r] = open
+		same := slices.Concat([]*rules{r.ref, r.not, r.ifs, r.then, r.els}, r.allOf, r.anyOf, r.oneOf)
+		for _, w := range r.whens {
+			same = append(same, w.sub)
+		}
+		if slices.ContainsFunc(same, visit) {
+			return true
+		}
+		state[r] = closed
+		return false
+	}
+	return slices.ContainsFunc(all, visit)
+}
+
+// brief prints a part of the schema.
+func brief(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "the schema's value"
+	}
+	return clip(string(b), maxErrorText/4)
 }

@@ -23,8 +23,12 @@ type Call struct {
 	// lone surrogate escape is preserved.
 	Args json.RawMessage
 
-	loneSurrogate bool // some string holds an escape that Go's strings cannot
+	loneSurrogate bool
 }
+
+// LoneSurrogate reports whether some text of the arguments holds half of a
+// surrogate pair as an escape, which a Go string cannot hold.
+func (c Call) LoneSurrogate() bool { return c.loneSurrogate }
 
 // Handler runs the calls of a tool. It is called from many goroutines at once.
 //
@@ -50,7 +54,10 @@ type Tool struct {
 	// Description tells the model what the tool is for.
 	Description string
 	// InputSchema is the JSON Schema (draft-07 or 2020-12) of the arguments; its
-	// type must be object. nil takes any object.
+	// type must be object. nil takes any object. Patterns are RE2, the dialect of
+	// package regexp; a keyword that the bridge cannot check in bounded time
+	// (unevaluated..., $dynamicRef, $anchor, $id inside) is refused by name.
+	// Arguments that would cost more than about 20 ms to check are refused.
 	InputSchema json.RawMessage
 	// OutputSchema describes the result for the stubs; nil leaves it open. Results
 	// are not checked against it.
@@ -127,7 +134,7 @@ func inputSchema(t *Tool) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.root.Type != "object" {
+	if in.root.types != typeObject {
 		return nil, fmt.Errorf(`its "type" must be "object"`)
 	}
 	t.InputSchema = compact(t.InputSchema)

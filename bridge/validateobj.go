@@ -2,95 +2,121 @@ package bridge
 
 import (
 	"encoding/json"
-	"math"
-	"math/big"
 	"sort"
-	"strconv"
-	"strings"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// maxExactNumber bounds the digits and the exponent of numbers that are compared
-// exactly. Beyond it a number is outside of what any schema can bound (float64
-// ends at 308 digits) and arithmetic on it would be slow.
-const maxExactNumber = 400
-
-func (c *checker) objectRules(n *jsonschema.Schema, v map[string]any, path string) *argFault {
-	for _, name := range n.Required {
+func (c *checker) objectRules(r *rules, v map[string]any, at *place) *argFault {
+	if !c.charge(2 * (len(r.required) + len(r.needs) + len(r.whens))) {
+		return spent()
+	}
+	for _, name := range r.required {
 		if _, ok := v[name]; !ok {
-			return fault(member(path, name), "is missing")
+			return c.fault(&place{at, name, -1}, "is missing")
 		}
 	}
-	if n.MinProperties != nil && len(v) < *n.MinProperties {
-		return fault(path, "has %d members, fewer than %d", len(v), *n.MinProperties)
+	if r.minProperties != nil && len(v) < *r.minProperties {
+		return c.fault(at, "has %d members, fewer than %d", len(v), *r.minProperties)
 	}
-	if n.MaxProperties != nil && len(v) > *n.MaxProperties {
-		return fault(path, "has %d members, more than %d", len(v), *n.MaxProperties)
+	if r.maxProperties != nil && len(v) > *r.maxProperties {
+		return c.fault(at, "has %d members, more than %d", len(v), *r.maxProperties)
 	}
-	for _, key := range sortedKeys(v) {
-		if f := c.memberRules(n, key, v[key], path); f != nil {
-			return f
+	if r.names != nil || r.properties != nil || r.patterns != nil || r.additional != nil {
+		keys, ok := c.keysOf(v)
+		if !ok {
+			return spent()
+		}
+		for _, key := range keys {
+			if f := c.memberRules(r, key, v[key], at); f != nil {
+				return f
+			}
 		}
 	}
-	return c.dependencies(n, v, path)
+	return c.dependencies(r, v, at)
 }
 
-func (c *checker) memberRules(n *jsonschema.Schema, key string, v any, path string) *argFault {
-	at := member(path, key)
-	if f := c.visit(n.PropertyNames, key, at); f != nil {
+// keysOf returns the sorted keys of an object, sorted once.
+func (c *checker) keysOf(v map[string]any) ([]string, bool) {
+	if len(v) == 0 {
+		return nil, true
+	}
+	id := identity(v)
+	if keys := c.keys[id]; keys != nil {
+		return keys, true
+	}
+	if !c.charge(memberCharge * len(v)) {
+		return nil, false
+	}
+	if c.keys == nil {
+		c.keys = map[uintptr][]string{}
+	}
+	keys := sortedKeys(v)
+	c.keys[id] = keys
+	return keys, true
+}
+
+func (c *checker) memberRules(r *rules, key string, v any, up *place) *argFault {
+	if !c.charge(memberCharge + len(key)/8) {
+		return spent()
+	}
+	at := &place{up, key, -1}
+	if f := c.visit(r.names, key, at); f != nil {
 		return f
 	}
-	sub, known := n.Properties[key]
+	sub, known := r.properties[key]
 	if known {
 		if f := c.visit(sub, v, at); f != nil {
 			return f
 		}
 	}
-	for pat, sub := range n.PatternProperties {
-		if c.s.patterns[pat] == nil || c.s.patterns[pat].MatchString(key) { // "" matches all
+	for _, p := range r.patterns {
+		if c.matches(p.p, key) {
 			known = true
-			if f := c.visit(sub, v, at); f != nil {
+			if f := c.visit(p.sub, v, at); f != nil {
 				return f
 			}
 		}
 	}
-	if known || n.AdditionalProperties == nil {
+	if known || r.additional == nil {
 		return nil
 	}
-	if f := c.visit(n.AdditionalProperties, v, at); f != nil {
-		if never(n.AdditionalProperties) {
-			return fault(at, "is not an argument of this tool")
-		}
-		return f
+	if r.additional.excludesAll() {
+		return c.fault(at, "is not an argument of this tool")
 	}
-	return nil
+	return c.visit(r.additional, v, at)
 }
 
-// never reports whether a schema is `false`.
-func never(n *jsonschema.Schema) bool {
-	return n.Not != nil && n.Type == "" && n.Properties == nil && n.Not.Type == "" && n.Not.Types == nil
+// excludesAll reports whether a schema is `false` or {"not":{}}.
+func (r *rules) excludesAll() bool {
+	return r.never || r.not != nil && r.not.empty()
 }
 
-func (c *checker) dependencies(n *jsonschema.Schema, v map[string]any, path string) *argFault {
-	for _, group := range []map[string][]string{n.DependentRequired, n.DependencyStrings} {
-		for key, wanted := range group {
-			if _, ok := v[key]; !ok {
-				continue
-			}
-			for _, name := range wanted {
-				if _, ok := v[name]; !ok {
-					return fault(member(path, name), "is missing, %s needs it", quote(key))
-				}
+// empty reports whether a schema takes everything.
+func (r *rules) empty() bool {
+	return !r.never && r.ref == nil && r.types == 0 && r.enum == nil && r.allOf == nil && r.anyOf == nil && r.oneOf == nil &&
+		r.not == nil && r.ifs == nil && r.minimum == nil && r.maximum == nil && r.above == nil && r.below == nil && r.multiple == nil &&
+		r.minLength == nil && r.maxLength == nil && r.pattern == nil && r.minItems == nil && r.maxItems == nil && r.prefix == nil &&
+		r.items == nil && r.contains == nil && !r.unique && r.minProperties == nil && r.maxProperties == nil && r.required == nil &&
+		r.properties == nil && r.patterns == nil && r.additional == nil && r.names == nil && r.needs == nil && r.whens == nil
+}
+
+func (c *checker) dependencies(r *rules, v map[string]any, at *place) *argFault {
+	for _, need := range r.needs {
+		if _, ok := v[need.key]; !ok {
+			continue
+		}
+		if !c.charge(2 * len(need.wanted)) {
+			return spent()
+		}
+		for _, name := range need.wanted {
+			if _, ok := v[name]; !ok {
+				return c.fault(&place{at, name, -1}, "is missing, %s needs it", quote(need.key))
 			}
 		}
 	}
-	for _, group := range []map[string]*jsonschema.Schema{n.DependentSchemas, n.DependencySchemas} {
-		for key, sub := range group {
-			if _, ok := v[key]; ok {
-				if f := c.visit(sub, v, path); f != nil {
-					return f
-				}
+	for _, when := range r.whens {
+		if _, ok := v[when.key]; ok {
+			if f := c.visit(when.sub, v, at); f != nil {
+				return f
 			}
 		}
 	}
@@ -123,114 +149,26 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// exact returns the number as a fraction, nil if it is too large for that.
-func exact(n json.Number) *big.Rat {
-	text := string(n)
-	if len(text) > maxExactNumber {
+// numberRules checks the bounds, exactly.
+func (c *checker) numberRules(r *rules, v json.Number, at *place) *argFault {
+	if r.minimum == nil && r.maximum == nil && r.above == nil && r.below == nil && r.multiple == nil {
 		return nil
 	}
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		e, err := strconv.Atoi(text[i+1:])
-		if err != nil || e > maxExactNumber || e < -maxExactNumber {
-			return nil
-		}
+	if !c.charge(20 + len(v)/2) {
+		return spent()
 	}
-	r, ok := new(big.Rat).SetString(text)
-	if !ok {
-		return nil
-	}
-	return r
-}
-
-func isInteger(n json.Number) bool {
-	if !strings.ContainsAny(string(n), ".eE") {
-		return true
-	}
-	r := exact(n)
-	return r != nil && r.IsInt()
-}
-
-// numberRules checks the bounds. A number beyond exact arithmetic counts as an
-// infinity of its sign, or as zero where its exponent is negative.
-func numberRules(n *jsonschema.Schema, v json.Number, path string) *argFault {
-	if n.Minimum == nil && n.Maximum == nil && n.ExclusiveMinimum == nil && n.ExclusiveMaximum == nil && n.MultipleOf == nil {
-		return nil
-	}
-	r := exact(v)
-	f := 0.0
-	if r == nil {
-		f, _ = v.Float64()
-	}
-	cmp := func(bound float64) int {
-		b := new(big.Rat).SetFloat64(bound)
-		switch {
-		case r != nil && b != nil:
-			return r.Cmp(b)
-		case f < bound || math.IsInf(f, -1):
-			return -1
-		case f > bound || math.IsInf(f, 1):
-			return 1
-		}
-		return 0
-	}
-	num := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+	n := parseDecimal(v)
 	switch {
-	case n.Minimum != nil && cmp(*n.Minimum) < 0:
-		return fault(path, "is less than %s", num(*n.Minimum))
-	case n.Maximum != nil && cmp(*n.Maximum) > 0:
-		return fault(path, "is more than %s", num(*n.Maximum))
-	case n.ExclusiveMinimum != nil && cmp(*n.ExclusiveMinimum) <= 0:
-		return fault(path, "is not more than %s", num(*n.ExclusiveMinimum))
-	case n.ExclusiveMaximum != nil && cmp(*n.ExclusiveMaximum) >= 0:
-		return fault(path, "is not less than %s", num(*n.ExclusiveMaximum))
-	case n.MultipleOf != nil && *n.MultipleOf != 0:
-		// The schema's number is the decimal that its author wrote: 0.1 means 0.1.
-		m, ok := new(big.Rat).SetString(num(*n.MultipleOf))
-		if r == nil || !ok || !new(big.Rat).Quo(r, m).IsInt() {
-			return fault(path, "is not a multiple of %s", num(*n.MultipleOf))
-		}
+	case r.minimum != nil && n.cmp(r.minimum.n) < 0:
+		return c.fault(at, "is less than %s", r.minimum.text)
+	case r.maximum != nil && n.cmp(r.maximum.n) > 0:
+		return c.fault(at, "is more than %s", r.maximum.text)
+	case r.above != nil && n.cmp(r.above.n) <= 0:
+		return c.fault(at, "is not more than %s", r.above.text)
+	case r.below != nil && n.cmp(r.below.n) >= 0:
+		return c.fault(at, "is not less than %s", r.below.text)
+	case r.multiple != nil && !n.multipleOf(r.multiple.n):
+		return c.fault(at, "is not a multiple of %s", r.multiple.text)
 	}
 	return nil
-}
-
-// canonical returns a text that is equal for equal JSON values: numbers by
-// value, objects whatever the order of their keys.
-func canonical(v any) string {
-	var b strings.Builder
-	writeCanonical(&b, v)
-	return b.String()
-}
-
-func writeCanonical(b *strings.Builder, v any) {
-	switch v := v.(type) {
-	case json.Number:
-		if r := exact(v); r != nil {
-			b.WriteString(r.RatString())
-		} else {
-			b.WriteString(string(v))
-		}
-	case float64:
-		writeCanonical(b, json.Number(strconv.FormatFloat(v, 'g', -1, 64)))
-	case string:
-		b.WriteString(strconv.Quote(v))
-	case []any:
-		b.WriteByte('[')
-		for _, e := range v {
-			writeCanonical(b, e)
-			b.WriteByte(',')
-		}
-		b.WriteByte(']')
-	case map[string]any:
-		b.WriteByte('{')
-		for _, k := range sortedKeys(v) {
-			b.WriteString(strconv.Quote(k) + ":")
-			writeCanonical(b, v[k])
-			b.WriteByte(',')
-		}
-		b.WriteByte('}')
-	case bool:
-		b.WriteString(strconv.FormatBool(v))
-	default:
-		b.WriteString("null")
-	}
 }
