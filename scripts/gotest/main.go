@@ -3,6 +3,10 @@
 //
 //	N passed, N failed, N skipped
 //
+// Events of other runs, of packages that were tested in another place, come from
+// files before go test's arguments (-events FILE); all are counted together. A
+// package that is on both sides is a mistake, and fails.
+//
 // A skipped test is a failure unless scripts/allowed-skips.txt names it with the
 // reason: on CI and on a developer's machine alike, a test that could not look
 // has proven nothing.
@@ -30,7 +34,7 @@ type event struct {
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: gotest ALLOWED-SKIPS GO-TEST-ARGUMENT...")
+		fmt.Fprintln(os.Stderr, "usage: gotest ALLOWED-SKIPS [-events FILE]... GO-TEST-ARGUMENT...")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1], os.Args[2:], os.Stdout); err != nil {
@@ -44,6 +48,13 @@ func run(allowedFile string, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	r := newReport(allowed, out)
+	for len(args) > 1 && args[0] == "-events" {
+		if err := r.readFile(args[1]); err != nil {
+			return err
+		}
+		args = args[2:]
+	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
@@ -53,7 +64,6 @@ func run(allowedFile string, args []string, out io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r := newReport(allowed, out)
 	r.readAll(pipe)
 	if err := cmd.Wait(); err != nil && r.failed == 0 {
 		return fmt.Errorf("go test: %w", err)
@@ -89,12 +99,23 @@ type report struct {
 	output  map[string][]string // of tests that have not passed, by "package test"
 	broken  map[string]bool     // packages with a failed test
 	bad     []string            // skips that nobody allowed
+	tested  map[string]bool     // packages that have come to an end
 
 	passed, failed, skipped int
 }
 
 func newReport(allowed map[string]bool, out io.Writer) *report {
-	return &report{allowed: allowed, out: out, output: map[string][]string{}, broken: map[string]bool{}}
+	return &report{allowed: allowed, out: out, output: map[string][]string{}, broken: map[string]bool{}, tested: map[string]bool{}}
+}
+
+func (r *report) readFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r.readAll(f)
+	return nil
 }
 
 func (r *report) readAll(in io.Reader) {
@@ -117,6 +138,13 @@ func (r *report) readAll(in io.Reader) {
 
 func (r *report) take(e event) {
 	key := e.Package + " " + e.Test
+	if e.Test == "" && (e.Action == "pass" || e.Action == "fail") {
+		if r.tested[e.Package] {
+			fmt.Fprintf(r.out, "FAIL\t%s [tested twice]\n", e.Package)
+			r.failed++
+		}
+		r.tested[e.Package] = true
+	}
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)

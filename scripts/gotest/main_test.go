@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -52,6 +54,30 @@ func TestFailureIsShown(t *testing.T) {
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%v: no %q in %q", err, want, out)
 		}
+	}
+}
+
+func TestEventsOfAnotherRunAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	text := `{"Action":"pass","Package":"q","Test":"TestQ"}
+{"Action":"pass","Package":"q"}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	r := newReport(nil, &out)
+	if err := r.readFile(path); err != nil {
+		t.Fatal(err)
+	}
+	r.readAll(strings.NewReader(passed))
+	if err := r.close(); err != nil || out.String() != "2 passed, 0 failed, 0 skipped\n" {
+		t.Errorf("%v: %q", err, &out)
+	}
+	if err := r.readFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.close(); err == nil || !strings.Contains(out.String(), "q [tested twice]") {
+		t.Errorf("a package tested twice: %v: %q", err, &out)
 	}
 }
 
