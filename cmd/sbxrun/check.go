@@ -125,8 +125,9 @@ func (a *app) reapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reap [--json]",
 		Short: "Remove what a killed sbxrun left",
-		Long: `Remove what a killed sbxrun or embedding host left: control groups and records.
-What belongs to a live one is never touched.`,
+		Long: `Remove what a killed sbxrun or embedding host left: its control groups, its
+record (ID.json in the state directory) and its claim on a block of host ids
+(/run/sbxrun/ids-N, root only). What belongs to a live one is never touched.`,
 		Example: `  sbxrun reap
   sbxrun reap --json`,
 		Args: noArgs,

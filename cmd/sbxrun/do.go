@@ -25,8 +25,8 @@ func (a *app) doCommand() *cobra.Command {
 No limit has a value for "unlimited", and what cannot be enforced here is
 refused before the program starts. The exit status is the program's own; 124:
 time limit; 125: sbxrun refused or failed and the program did not start, or an
-output could not be fetched; 126: not executable; 127: not found; 128+n: killed
-by signal n. The record of --result says which it was.`,
+output or record could not be written; 126: not executable; 127: not found;
+128+n: killed by signal n. The record of --result says which it was.`,
 		Example: `  sbxrun do -- python3 -c 'print(6*7)'
   sbxrun do --timeout 5s --memory 128M --file job.py --out report.json -- python3 job.py
   sbxrun do --tool weather='./weather --json' --result 3 -- ./agent.sh 3>result.json

@@ -21,7 +21,9 @@ func (a *app) selftestCommand() *cobra.Command {
 		Long: `Try to get out of fresh sandboxes: over the network, through system calls, files,
 processes and the tool channel, and past every limit, while one tool call has to
 succeed. The exit status is 0 when each attempt got the expected answer, else 1.
-Only documentation addresses and sockets of this host are tried.`,
+Only documentation addresses and sockets of this host are tried. Without root the
+program has the caller's own id on the host and may list the tool channel's
+folders; both are expected then.`,
 		Example: `  sbxrun selftest
   sbxrun selftest --json`,
 		Args: noArgs,
