@@ -128,8 +128,8 @@ type errorReply struct {
 
 // body returns the reply to the request.
 func (e *ToolError) body(id string) []byte {
-	r := errorReply{V: 1, ID: id, Code: e.code(), Type: clip(e.fullType(), maxToolEcho), Hint: clip(e.Hint, maxErrorText)}
-	r.Error = clip(r.Type+": "+e.Message, maxErrorText)
+	r := errorReply{V: 1, ID: id, Code: e.code(), Type: clip(harmless(e.fullType()), maxToolEcho), Hint: clip(harmless(e.Hint), maxErrorText)}
+	r.Error = clip(r.Type+": "+harmless(e.Message), maxErrorText)
 	if len(e.Details) <= DefaultRequest && json.Valid(e.Details) {
 		r.Details = e.Details
 	}
@@ -150,4 +150,20 @@ func clip(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// harmless replaces what could forge a line or turn the text around where an
+// error is printed: control characters but line feed and tab, the line and
+// paragraph separators, and the marks that change the direction of writing.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20, r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029,
+			r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+			return ' '
+		}
+		return r
+	}, s)
 }
