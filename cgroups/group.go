@@ -141,6 +141,34 @@ func (g *Group) closeJoin() {
 	g.join = nil
 }
 
+// Unthrottle lifts the CPU quota of a group whose processes are being killed:
+// a death that waits for the next period's time can take seconds. It works
+// until Remove; a removed group is no error.
+func (g *Group) Unthrottle() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone {
+		return nil
+	}
+	if err := g.usable(); err != nil {
+		return err
+	}
+	for _, i := range g.made {
+		t := &g.parent.trees[i]
+		if !t.has(cpuController) {
+			continue
+		}
+		file, value := "cpu.max", "max"
+		if t.version == 1 {
+			file, value = "cpu.cfs_quota_us", "-1"
+		}
+		if err := t.dir.Write(g.id+"/"+file, value); err != nil {
+			return failure("cgroup-unthrottle", err)
+		}
+	}
+	return nil
+}
+
 // Kill kills every process in the group by cgroup.kill (Linux 5.14), relative
 // to the directory that New made. done is false on v1, which has no such file:
 // the caller then kills PID 1 of the sandbox's pid namespace by its pidfd, and

@@ -56,8 +56,9 @@ const (
 	// MinOpenFiles is what an interpreter opens at start.
 	MinOpenFiles = 16
 	// maxCPUs is more than any machine has.
-	maxCPUs = 4096
-	minCPUs = 0.01 // the kernel's smallest quota: 1 ms in 100 ms
+	maxCPUs   = 4096
+	minInodes = 16   // of a tmpfs: its root and a few files
+	minCPUs   = 0.01 // the kernel's smallest quota: 1 ms in 100 ms
 )
 
 // NewPolicy returns a policy with all defaults for the program.
@@ -91,6 +92,14 @@ func (l *Limits) SetMemory(bytes int64) {
 	scale(&l.WorkspaceBytes, DefaultWorkspaceBytes, 4)
 	scale(&l.TmpBytes, DefaultTmpBytes, 8)
 	scale(&l.ShmBytes, DefaultShmBytes, 16)
+	inodes := func(v *int64, def, share int64) {
+		if *v == def {
+			*v = max(minInodes, min(def, bytes/share))
+		}
+	}
+	inodes(&l.WorkspaceInodes, DefaultWorkspaceInodes, 16<<10)
+	inodes(&l.TmpInodes, DefaultTmpInodes, 32<<10)
+	inodes(&l.ShmInodes, DefaultShmInodes, 256<<10)
 }
 
 // pageSize is what the kernel rounds tmpfs sizes to on both architectures here.

@@ -59,8 +59,9 @@ type Process interface {
 	// Kill kills every process of the sandbox; it does not wait.
 	Kill() error
 	// Wait returns the program's wait status when no process is left; ok is
-	// false where the sandbox died before its program ended.
-	Wait() (status syscall.WaitStatus, ok bool, err error)
+	// false where the sandbox died before its program ended. slow, if not nil, is
+	// called when the program has ended but the rest takes its time to die.
+	Wait(slow func()) (status syscall.WaitStatus, ok bool, err error)
 	// Signal sends a signal to the main program.
 	Signal(sig syscall.Signal) error
 	// Export returns a descriptor that the plan handed out, nil without one.

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -76,9 +77,11 @@ type root struct {
 
 // RunOptions are the parts of one run that are no policy.
 type RunOptions struct {
-	// Stdin is the program's standard input; nil means /dev/null. The program
-	// shares its offset; it is never chowned, and set to block (os.File.Fd).
-	Stdin *os.File
+	// Stdin is what the program reads; nil means /dev/null. It is copied through
+	// a pipe, never handed over: a directory, a socket or a terminal as descriptor
+	// 0 would be a way out of the sandbox. A read that blocks keeps one goroutine
+	// until it returns.
+	Stdin io.Reader
 	// Stdout and Stderr get the program's output as it comes, up to the output
 	// limit each; nil discards it (it is counted all the same). A Writer that
 	// fails or blocks never keeps the sandbox alive past its deadline.
@@ -150,6 +153,9 @@ func Open(opts Options) (*Host, error) {
 	return h, nil
 }
 
+// closeBatch is the number of sandboxes that are killed at the same time.
+const closeBatch = 64
+
 // checkCaller refuses an unprivileged caller whose supplementary groups would
 // stay with the program: setgroups(2) is not available without privilege.
 func checkCaller() error {
@@ -183,11 +189,15 @@ func (h *Host) Close() error {
 		all = append(all, s)
 	}
 	h.mu.Unlock()
-	for _, s := range all {
-		s.Kill()
-	}
-	for _, s := range all {
-		s.Wait()
+	// Not all at once: the kernel frees the filters of what dies through one lock,
+	// and a queue of more than a thousand has been seen to block it for good.
+	for batch := range slices.Chunk(all, closeBatch) {
+		for _, s := range batch {
+			s.Kill()
+		}
+		for _, s := range batch {
+			s.Wait()
+		}
 	}
 	h.warm.close()
 	errs := []error{h.engine.Close(), h.watcher.Close()}

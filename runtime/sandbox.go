@@ -34,6 +34,7 @@ type Sandbox struct {
 	group   *cgroups.Group
 	server  *bridge.Server
 	streams [2]*stream
+	stdin   *os.File // the near end of the program's input, nil without one
 	freeIDs func()
 	cancel  context.CancelFunc // of the bridge's context
 	started time.Time
@@ -165,7 +166,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 		s.proc.Discard()
 		return err
 	}
-	undo.add(func() { s.streams[0].close(); s.streams[1].close() })
+	undo.add(func() { s.streams[0].close(); s.streams[1].close(); s.closeStdin() })
 	if err := s.proc.Start(StartRequest{Plan: run, Stdio: [3]int{stdio[0], stdio[1], stdio[2]}, FileFDs: fds}); err != nil {
 		return s.explainFailure(err)
 	}
@@ -173,7 +174,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	s.group.CloseJoin()
 	if err := s.serveBridge(ctx, ids); err != nil {
 		s.proc.Kill()
-		s.proc.Wait()
+		s.proc.Wait(nil)
 		s.proc.Close()
 		return err
 	}
@@ -279,20 +280,23 @@ func (s *Sandbox) openStdio(ids plan.IDs) ([]int, error) {
 	fail := func(err error) ([]int, error) {
 		return out, &errdef.Error{Code: errdef.Resource, Op: "stdio", Msg: "cannot make the program's pipes", Err: err}
 	}
+	owner, group := ids.UID, ids.GID
+	if ids.Rootless {
+		owner, group = selfIDs()
+	}
 	if s.opts.Stdin != nil {
-		// Fd makes the file block, as os/exec does for its children: a pipe of
-		// os.Pipe would answer EAGAIN to the program otherwise.
-		out[0] = int(s.opts.Stdin.Fd())
+		far, near, err := sys.InputPipe("stdin", owner, group)
+		if err != nil {
+			return fail(err)
+		}
+		out[0], out = far, append(out, far)
+		s.stdin = near
 	} else {
 		null, err := sys.OpenNull()
 		if err != nil {
 			return fail(err)
 		}
 		out[0], out = null, append(out, null)
-	}
-	owner, group := ids.UID, ids.GID
-	if ids.Rootless {
-		owner, group = selfIDs()
 	}
 	for i, w := range []struct {
 		name string
@@ -303,6 +307,7 @@ func (s *Sandbox) openStdio(ids plan.IDs) ([]int, error) {
 			if i == 1 {
 				s.streams[0].close()
 			}
+			s.closeStdin()
 			return fail(err)
 		}
 		out[i+1], out = far, append(out, far)
@@ -340,3 +345,16 @@ func (s *Sandbox) serveBridge(ctx context.Context, ids plan.IDs) error {
 
 // selfIDs are the ids that an unprivileged caller's sandbox has on the host.
 func selfIDs() (uid, gid uint32) { return uint32(os.Geteuid()), uint32(os.Getegid()) }
+
+// feed copies the caller's input to the program. A program that is gone or has
+// closed its end makes the pipe fail, which ends the copy.
+func (s *Sandbox) feed() {
+	_, _ = io.Copy(s.stdin, s.opts.Stdin)
+	s.closeStdin()
+}
+
+func (s *Sandbox) closeStdin() {
+	if s.stdin != nil {
+		s.stdin.Close()
+	}
+}

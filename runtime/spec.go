@@ -26,12 +26,14 @@ func timeDuration(n int64) time.Duration { return time.Duration(n) }
 // so what shows nothing of value is not listed.
 func maskedPaths() []string {
 	return []string{
-		"/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/bus", "/proc/cmdline", "/proc/diskstats", "/proc/driver",
+		"/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "/proc/bus", "/proc/cmdline", "/proc/config.gz",
+		"/proc/devices", "/proc/diskstats", "/proc/driver",
 		"/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/irq", "/proc/kallsyms", "/proc/kcore",
 		"/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
 		"/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/modules", "/proc/mtrr", "/proc/partitions",
-		"/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "/proc/scsi", "/proc/slabinfo", "/proc/swaps",
+		"/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "/proc/scsi", "/proc/slabinfo", "/proc/softirqs", "/proc/swaps",
 		"/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
+		"/proc/vmstat", "/proc/zoneinfo",
 	}
 }
 
@@ -42,6 +44,13 @@ func (p *Policy) requestBytes() int64 {
 		return 0
 	}
 	return min(plan.MaxRequestBytes, p.Limits.Memory/16&^(pageSize-1))
+}
+
+func (p *Policy) requestInodes() int64 {
+	if p.Bridge.Tools == nil {
+		return 0
+	}
+	return plan.RequestInodes
 }
 
 // spec describes the sandbox as an OCI runtime spec: the one description that

@@ -253,7 +253,8 @@ func reapFile(dir, name, id string, isRecord bool, layout *cgroups.Layout) (dead
 	}
 	defer f.Close()
 	free, err := sys.TryLock(f)
-	if err != nil || !free {
+	if err != nil || !free || !sys.Linked(f) {
+		// Alive; or another reaper was faster, and the name may be somebody's again.
 		return false, err
 	}
 	if isRecord {

@@ -14,6 +14,10 @@ const (
 	// tailBytes is how much of the last line is kept, to find a "RESULT: ..."
 	// in it.
 	tailBytes = 64 << 10
+	// discardPause is waited between two reads of output that nobody gets: a
+	// program that floods is slowed down to some 12 MiB a second by its full pipe,
+	// and costs the host next to nothing.
+	discardPause = 5 * time.Millisecond
 	// writerGrace is how long a consumer of the output may take for the last
 	// chunks when the program has ended; what it has not taken then is given up
 	// and the result says truncated.
@@ -31,7 +35,9 @@ type stream struct {
 	mu        sync.Mutex
 	total     int64
 	truncated bool
-	tail      []byte // of the last non-empty line, limit-capped bytes only
+	tail      []byte // the last line that is not empty
+	lineDone  bool   // its end was seen
+	tooLong   bool
 
 	done chan struct{}
 }
@@ -51,6 +57,9 @@ func (s *stream) run() {
 		n, err := s.pipe.Read(*buf)
 		if n > 0 {
 			s.take((*buf)[:n])
+		}
+		if _, over := s.usage(); over && err == nil {
+			time.Sleep(discardPause)
 		}
 		if err != nil { // io.EOF: no writer is left
 			return
@@ -82,22 +91,22 @@ func (s *stream) take(b []byte) {
 	}
 }
 
-// keepTail keeps the last line that is not empty.
+// keepTail keeps the last line that is not empty. The cost is that of the bytes
+// looked at, whatever their number in one read.
 func (s *stream) keepTail(b []byte) {
 	for len(b) > 0 {
 		line, rest, found := bytes.Cut(b, []byte{'\n'})
-		if len(s.tail) > 0 && s.tail[len(s.tail)-1] == '\n' && (len(line) > 0 || !found) {
-			s.tail = s.tail[:0]
+		if s.lineDone && (len(line) > 0 || !found) {
+			s.tail, s.lineDone, s.tooLong = s.tail[:0], false, false
 		}
-		if room := tailBytes - len(s.tail); len(line) <= room {
+		if len(s.tail)+len(line) > tailBytes {
+			s.tooLong = true // no result line
+		}
+		if !s.tooLong {
 			s.tail = append(s.tail, line...)
-			if found && (len(s.tail) > 0 && s.tail[len(s.tail)-1] != '\n') {
-				s.tail = append(s.tail, '\n')
-			}
-		} else if found { // too long to be a result line
-			s.tail = append(s.tail[:0], '\n')
-		} else {
-			s.tail = append(s.tail[:0], make([]byte, tailBytes)...)
+		}
+		if found && (len(s.tail) > 0 || s.tooLong) {
+			s.lineDone = true
 		}
 		b = rest
 	}
@@ -125,11 +134,15 @@ func (s *stream) usage() (total int64, truncated bool) {
 	return s.total, s.truncated
 }
 
-// lastLine returns the last line without its end.
+// lastLine returns the last line that is not empty, without its end; nil for one
+// that is too long.
 func (s *stream) lastLine() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return bytes.TrimSuffix(s.tail, []byte{'\n'})
+	if s.tooLong {
+		return nil
+	}
+	return s.tail
 }
 
 func (s *stream) close() {

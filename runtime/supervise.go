@@ -38,9 +38,12 @@ func (s *Sandbox) supervise(ctx context.Context) {
 	for _, st := range s.streams {
 		go st.run()
 	}
+	if s.stdin != nil {
+		go s.feed()
+	}
 	exited := make(chan exitInfo, 1)
 	go func() {
-		status, ok, err := s.proc.Wait()
+		status, ok, err := s.proc.Wait(func() { _ = s.group.Unthrottle() }) // Remove says what is wrong
 		exited <- exitInfo{status, ok, err, time.Now()}
 	}()
 	exit, why := s.watch(ctx, exited)
@@ -72,8 +75,14 @@ func (s *Sandbox) watch(ctx context.Context, exited <-chan exitInfo) (exitInfo, 
 			}
 		}
 		if why != "" {
+			// Dying takes CPU time too, and must not wait for the next period's.
+			unthrottleErr := s.group.Unthrottle()
 			s.proc.Kill()
-			return <-exited, why
+			exit := <-exited
+			if exit.err == nil {
+				exit.err = unthrottleErr
+			}
+			return exit, why
 		}
 	}
 }
@@ -111,6 +120,7 @@ func (s *Sandbox) finish(exit exitInfo, why Reason) {
 	s.fetch(r)
 	s.streams[0].close()
 	s.streams[1].close()
+	s.closeStdin()
 	s.proc.Close()
 	end := <-limits
 	r.setUsage(end.stats)

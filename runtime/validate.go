@@ -144,14 +144,23 @@ func (p *Policy) checkLimits() error {
 	return nil
 }
 
+// What a full tmpfs takes of the memory limit besides its bytes: the kernel's
+// inode with its directory entry (a kilobyte, measured with slabinfo), and the
+// page index.
+const (
+	inodeBytes   = 1280
+	pageOverhead = 64
+)
+
 // checkTmpfs holds all that the program can fill below the memory limit: a full
 // disk is ENOSPC, never an OOM kill.
 func (p *Policy) checkTmpfs() error {
 	l := &p.Limits
 	sum := l.WorkspaceBytes + l.TmpBytes + l.ShmBytes + p.requestBytes()
+	sum += sum/pageOverhead + inodeBytes*(l.WorkspaceInodes+l.TmpInodes+l.ShmInodes+p.requestInodes())
 	if sum >= l.Memory {
 		return errdef.Field("workspace-size",
-			fmt.Sprintf("%d bytes of workspace, /tmp, /dev/shm and tool requests do not fit below the memory limit of %d", sum, l.Memory),
+			fmt.Sprintf("%d bytes of workspace, /tmp, /dev/shm and tool requests, inodes included, do not fit below the memory limit of %d", sum, l.Memory),
 			"a sum below memory")
 	}
 	return nil
@@ -203,8 +212,23 @@ func (p *Policy) checkPlaces() error {
 		if !path.IsAbs(b.Source) {
 			return errdef.Field("bind-ro", fmt.Sprintf("%q is not an absolute path", b.Source), "SRC[:DST], both absolute")
 		}
+		if err := checkSource(b.Source); err != nil {
+			return err
+		}
 		if err := checkInside("bind-ro", b.Target, true); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkSource refuses to show the host's kernel file systems, whose content is
+// the host's own state and not files.
+func checkSource(source string) error {
+	clean := path.Clean(source)
+	for _, tree := range []string{"/proc", "/sys", "/dev"} {
+		if clean == "/" || clean == tree || strings.HasPrefix(clean, tree+"/") {
+			return errdef.Field("bind-ro", fmt.Sprintf("%q shows the host's %s", source, tree), "sources that neither hold nor lie below /proc, /sys or /dev")
 		}
 	}
 	return nil

@@ -228,6 +228,24 @@ func OutputPipe(name string, uid, gid uint32) (near *os.File, far int, err error
 	return os.NewFile(uintptr(p[0]), name), p[1], nil
 }
 
+// InputPipe returns a pipe for a program's input: the far end owned by the
+// program's user, the near end for writing.
+func InputPipe(name string, uid, gid uint32) (far int, near *os.File, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return -1, nil, os.NewSyscallError("pipe2", err)
+	}
+	err = unix.SetNonblock(p[1], true)
+	if err == nil {
+		err = unix.Fchown(p[0], int(uid), int(gid))
+	}
+	if err != nil {
+		CloseAll(p[:])
+		return -1, nil, os.NewSyscallError("pipe", err)
+	}
+	return p[0], os.NewFile(uintptr(p[1]), name), nil
+}
+
 // HardLimit returns the hard limit of a resource (getrlimit(2)); "unlimited" is
 // the largest uint64.
 func HardLimit(resource uint64) uint64 {

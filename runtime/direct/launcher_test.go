@@ -109,7 +109,7 @@ func launch(t testing.TB, l *Launcher, tmpl *plan.Shared, first *plan.Plan) erro
 	err = p.Start(Run{Plan: second, Stdio: [3]int{null, null, null}})
 	if err == nil {
 		p.Kill()
-		p.Wait()
+		p.Wait(nil)
 		p.Close()
 		t.Fatal("the sandbox started")
 	}

@@ -38,6 +38,8 @@ const maxExport = 8
 const (
 	killTimeout = 10 * time.Second
 	killTries   = 3
+	// promptDeath is what the end of an ordinary sandbox takes at most.
+	promptDeath = 5 * time.Millisecond
 )
 
 // Run is what one run adds to a prepared sandbox. The descriptors stay the
@@ -203,8 +205,9 @@ func (p *Process) signal(pidfd **os.File, sig syscall.Signal) error {
 
 // Wait blocks until no process of the sandbox is left, and returns the
 // program's wait status. ok is false where PID 1 was killed before the program
-// ended. Wait is called once.
-func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
+// ended. slow, if not nil, is called when the program has ended but the rest of
+// the sandbox is not gone soon after. Wait is called once.
+func (p *Process) Wait(slow func()) (status syscall.WaitStatus, ok bool, err error) {
 	for p.exit == nil {
 		rep, fds, recvErr := recvReport(p.sock)
 		if recvErr != nil {
@@ -213,6 +216,10 @@ func (p *Process) Wait() (status syscall.WaitStatus, ok bool, err error) {
 		if err := p.take(rep, fds); err != nil {
 			return 0, false, err
 		}
+	}
+	p.pidfd.SetReadDeadline(time.Now().Add(promptDeath))
+	if sys.WaitReadable(p.pidfd) != nil && slow != nil {
+		slow()
 	}
 	err = p.awaitDeath()
 	if p.exit == nil {
@@ -266,7 +273,7 @@ func stepError(p *plan.Plan, rep report) error {
 		e.Path = rep.op.String() + " " + o.Detail()
 	}
 	if rep.op == plan.OpBoot {
-		e.Code, e.Msg = errdef.Unsupported, "user namespaces are not available to this user"
+		e.Code, e.Msg = errdef.Unsupported, "the launcher cannot make namespaces of its own"
 		e.Hint = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces) or run as root"
 	}
 	if len(o.Strings) == 0 { // a step of the launcher's own, or a report that fits no plan

@@ -96,7 +96,8 @@ const (
 	// MaxRequestBytes is the size of the request directory, 16 of the largest
 	// requests in flight; a small memory limit makes it smaller.
 	MaxRequestBytes = 16 << 20
-	requestInodes   = 1024
+	// RequestInodes is the number of requests that can lie there.
+	RequestInodes = 1024
 	// Replies: the quota of 64 MiB plus what is being written.
 	replyBytes  = 96 << 20
 	replyInodes = 4096
@@ -271,7 +272,7 @@ func (p *Plan) bridge(in *Input) {
 		p.add(OpWrite, [4]uint64{uint64(f.Mode)}, bridgeDir+"/"+f.Path, string(f.Data))
 	}
 	req, resp := bridgeDir+"/req", bridgeDir+"/resp"
-	p.add(OpMount, [4]uint64{hardened}, "tmpfs", req, "tmpfs", tmpfsOptions("1733", in.RequestBytes, requestInodes))
+	p.add(OpMount, [4]uint64{hardened}, "tmpfs", req, "tmpfs", tmpfsOptions("1733", in.RequestBytes, RequestInodes))
 	p.add(OpMount, [4]uint64{hardened}, "tmpfs", resp, "tmpfs", tmpfsOptions("0711", replyBytes, replyInodes))
 	p.add(OpExport, [4]uint64{SlotRequests, exportDir}, req)
 	p.add(OpExport, [4]uint64{SlotReplies, exportDir}, resp)

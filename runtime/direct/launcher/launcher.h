@@ -84,6 +84,7 @@ struct ctx {
 	int fds[MAX_FDS]; /* of the request: 0 = setup or reply, 1 = plan */
 	u32 nfds;
 	int root;         /* template: the new root's mount */
+	int host_root;    /* template: the host's root, where sources are found */
 	int template_ns;
 	int net_ns;       /* a network namespace made ahead, or -1 */
 	int user_sysctl;  /* /proc/sys/user, opened before it is made read-only */

@@ -37,7 +37,7 @@ struct cmsg {
 static char plan_buf[PLAN_MAX_SIZE] __attribute__((aligned(4096)));
 static struct op ops[PLAN_MAX_OPS];
 static int slots[MAX_SLOTS];
-static int proc_fd = -1, host_ns = -1, own_ns = -1, own_net = -1, spare_net = -1;
+static int proc_fd = -1, root_fd = -1, host_ns = -1, own_ns = -1, own_net = -1, spare_net = -1;
 static int rootless;
 static u32 outer_uid, outer_gid;
 
@@ -159,7 +159,7 @@ static long boot_rootless(void)
  * descriptor, only to make a template's. */
 static long boot(void)
 {
-	struct ctx c = {.root = -1};
+	struct ctx c = {.root = -1, .host_root = -1};
 	u64 room[4] = {4096, 4, 0, 0};
 	struct op root = {.code = OP_ROOT, .arg = room}, pivot = {.code = OP_PIVOT, .arg = room};
 	long r;
@@ -175,9 +175,13 @@ static long boot(void)
 	}
 	own_net = (int)sys_openat(proc_fd, "self/ns/net", O_RDONLY_, 0);
 	host_ns = (int)sys_openat(proc_fd, "self/ns/mnt", O_RDONLY_, 0);
-	if (own_net < 0 || host_ns < 0)
-		return own_net < 0 ? own_net : host_ns;
-	r = sys1(__NR_unshare, CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC);
+	root_fd = (int)sys_openat(AT_FDCWD_, "/", O_PATH_ | O_DIRECTORY_, 0);
+	if (own_net < 0 || host_ns < 0 || root_fd < 0)
+		return -E_NOENT;
+	/* Out of a chroot, whose root is no mount, before a mount is made the root. */
+	r = sys2(__NR_setns, host_ns, CLONE_NEWNS);
+	if (r >= 0)
+		r = sys1(__NR_unshare, CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC);
 	c.own_ns = 1;
 	if (r >= 0)
 		r = run_op(&c, &root);
@@ -223,8 +227,12 @@ static void build_template(struct request *req, struct ctx *c)
 	long nops = r = read_plan(c->fds[1], ops);
 	if (r >= 0)
 		r = sys2(__NR_setns, host_ns, CLONE_NEWNS);
+	if (r >= 0) /* the working directory is carried over into the copy */
+		r = sys1(__NR_fchdir, root_fd);
 	if (r >= 0)
 		r = sys1(__NR_unshare, CLONE_NEWNS);
+	if (r >= 0)
+		r = c->host_root = (int)sys_openat(AT_FDCWD_, ".", O_PATH_ | O_DIRECTORY_, 0);
 	c->own_ns = 1;
 	for (u32 i = 0; r >= 0 && i < (u32)nops; i++) {
 		rep.step = i;
@@ -233,6 +241,8 @@ static void build_template(struct request *req, struct ctx *c)
 	}
 	if (c->root >= 0)
 		sys_close(c->root);
+	if (c->host_root >= 0)
+		sys_close(c->host_root);
 	if (r >= 0)
 		r = sys_openat(proc_fd, "self/ns/mnt", O_RDONLY_, 0);
 	if (r >= 0) {
@@ -322,7 +332,7 @@ static void serve(void)
 		if (n == 0)
 			return;
 		if (n > 0) {
-			c.root = c.template_ns = c.net_ns = c.user_sysctl = c.sync = -1;
+			c.root = c.host_root = c.template_ns = c.net_ns = c.user_sysctl = c.sync = -1;
 			c.exported = c.phase = 0;
 			c.is_program = c.own_ns = 0;
 			if (req.type == REQ_TEMPLATE && c.nfds > 0)

@@ -159,12 +159,20 @@ static long check_kind(int fd, u64 kind, u64 dev)
 
 static long op_bind(struct ctx *c, const struct op *op)
 {
-	u32 flags = OPEN_TREE_CLONE | O_CLOEXEC_;
+	u32 flags = OPEN_TREE_CLONE | O_CLOEXEC_ | AT_EMPTY_PATH_;
 	if (op->arg[3] & BIND_RECURSIVE)
 		flags |= AT_RECURSIVE_;
-	if (op->arg[3] & BIND_NOFOLLOW)
-		flags |= AT_SYMLINK_NOFOLLOW_;
-	int tree = (int)sys3(__NR_open_tree, AT_FDCWD_, plan_str(op, 0).p, flags);
+	/* Within the host's root, which is not the mount namespace's where the host
+	 * program lives in a chroot. */
+	struct open_how how = {
+		.flags = O_PATH_ | O_CLOEXEC_ | (op->arg[3] & BIND_NOFOLLOW ? O_NOFOLLOW_ : 0),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int source = (int)sys4(__NR_openat2, c->host_root, plan_str(op, 0).p, &how, sizeof how);
+	if (source < 0)
+		return source;
+	int tree = (int)sys3(__NR_open_tree, source, "", flags);
+	sys_close(source);
 	if (tree < 0)
 		return tree;
 	struct mount_attr attr = {.attr_set = op->arg[0], .propagation = MS_PRIVATE_};
