@@ -122,6 +122,14 @@ func denyRules() []RuleSet {
 			{"setsockopt", "SO_ATTACH_REUSEPORT_CBPF", append(eq(1, solSocket), eq(2, 51)...)},
 			{"setsockopt", "SO_ATTACH_REUSEPORT_EBPF", append(eq(1, solSocket), eq(2, 52)...)},
 		}},
+		// Netlink and UDP buffers are kernel memory that no cgroup is charged for;
+		// at their default size 1,000 sockets hold 200 MiB, at the largest 8 GiB.
+		{"larger socket buffers: kernel memory outside of the memory limit", []Rule{
+			{"setsockopt", "SO_SNDBUF", append(eq(1, solSocket), eq(2, 7)...)},
+			{"setsockopt", "SO_RCVBUF", append(eq(1, solSocket), eq(2, 8)...)},
+			{"setsockopt", "SO_SNDBUFFORCE", append(eq(1, solSocket), eq(2, 32)...)},
+			{"setsockopt", "SO_RCVBUFFORCE", append(eq(1, solSocket), eq(2, 33)...)},
+		}},
 		{"core scheduling cookies idle sibling CPUs, which no quota counts", []Rule{
 			{"prctl", "PR_SCHED_CORE", eq(0, 62)},
 		}},

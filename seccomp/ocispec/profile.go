@@ -77,26 +77,34 @@ func conditions(goarch string) map[string][][]seccomp.Match {
 }
 
 // complement returns matches of which one holds exactly when none of denied
-// does. It takes the two forms that the policy has: rules of one match on the
-// same argument, or one rule of several matches.
+// does. It takes the forms that the policy has: rules of one match each, on one
+// argument, or rules of two matches each, on the same two arguments.
 func complement(denied [][]seccomp.Match) [][]seccomp.Match {
-	if len(denied) == 1 {
-		// not (a and b) is (not a) or (a and not b).
-		var out [][]seccomp.Match
-		for i, m := range denied[0] {
-			for _, c := range others(m.Arg, m.Mask, m.Value) {
-				out = append(out, append(slices.Clone(denied[0][:i]), c))
-			}
-		}
-		return out
-	}
-	var values []uint32
+	// The values of the second argument that each value of the first one denies.
+	second := map[uint32][]uint32{}
+	var first []uint32
 	for _, d := range denied {
-		values = append(values, d[0].Value)
+		v := d[0].Value
+		if second[v] == nil {
+			first = append(first, v)
+			second[v] = []uint32{}
+		}
+		if len(d) > 1 {
+			second[v] = append(second[v], d[1].Value)
+		}
 	}
 	var out [][]seccomp.Match
-	for _, c := range others(denied[0][0].Arg, ^uint32(0), values...) {
+	for _, c := range others(denied[0][0].Arg, denied[0][0].Mask, first...) {
 		out = append(out, []seccomp.Match{c})
+	}
+	for _, v := range first {
+		if len(second[v]) == 0 {
+			continue
+		}
+		is := seccomp.Match{Arg: denied[0][0].Arg, Mask: denied[0][0].Mask, Value: v}
+		for _, c := range others(denied[0][1].Arg, denied[0][1].Mask, second[v]...) {
+			out = append(out, []seccomp.Match{is, c})
+		}
 	}
 	return out
 }
