@@ -21,7 +21,7 @@ func explainText(r *request, ex *runtime.Explanation) string {
 	w.line("directory", p.Cwd)
 	w.line("user", fmt.Sprintf("%d:%d, no capability, no way to gain one", p.UID, p.GID))
 	w.line("host name", p.Hostname)
-	w.line("standard input", map[bool]string{true: "the caller's", false: "/dev/null"}[r.stdin])
+	w.line("standard input", map[bool]string{true: "the caller's, through a pipe", false: "/dev/null"}[r.stdin])
 
 	w.section("limits")
 	for _, o := range limitOptions(p) {
