@@ -23,15 +23,18 @@ for folder in "$@"; do
 	)
 	echo "$name $top/$folder" >>"$in/order"
 done
-# What tests build in the guest, only links there.
-go build -buildvcs=false -o "$in/sbxrun" ./cmd/sbxrun
+# The weakened commands are then only linked in the guest.
 go build -tags sbxrun_weaken -buildvcs=false -o "$in/sbxrun" ./cmd/sbxrun
+go build -buildvcs=false -o "$in/sbxrun" ./cmd/sbxrun
 cache=$(go env GOCACHE)
 cat >"$in/run.sh" <<RUN
 export CI='${CI:-}' PATH='$PATH' HOME=/root TMPDIR=/tmp CGO_ENABLED=0
+export SBXRUN_TEST_BINARY=/tmp/bin/sbxrun
 export GOCACHE='$cache' GOMODCACHE='$(go env GOMODCACHE)' GOFLAGS=-buildvcs=false GOPROXY=off GOTOOLCHAIN=local
 mkdir -p "\$GOCACHE"
 mount -t hostfs -o "\$GOCACHE" none "\$GOCACHE"
+mkdir /tmp/bin
+cp sbxrun /tmp/bin
 RUN
 cat >>"$in/run.sh" <<'RUN'
 while read -r name folder; do
