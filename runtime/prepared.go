@@ -15,6 +15,8 @@ type prepared struct {
 	kind  sandboxKind
 	group *cgroups.Group
 	proc  Process
+	// waited tells that it was not made for the run that uses it.
+	waited bool
 }
 
 // sandboxKind is what a prepared sandbox was built from; a run can use one of
@@ -32,8 +34,8 @@ type recipe struct {
 }
 
 // prepare builds one.
-func (h *Host) prepare(r *recipe) (*prepared, error) {
-	p := &prepared{id: newID(), kind: r.kind}
+func (h *Host) prepare(r *recipe, id string) (*prepared, error) {
+	p := &prepared{id: id, kind: r.kind}
 	var err error
 	if !h.layout.MovesCaller() { // the launcher works while the cgroup is made
 		var loaded sync.WaitGroup
@@ -93,10 +95,11 @@ func (w *warmPool) refill(h *Host, r *recipe) {
 	w.busy.Add(1)
 	go func() {
 		defer w.busy.Done()
-		p, err := h.prepare(r)
+		p, err := h.prepare(r, newID())
 		if err != nil {
 			return
 		}
+		p.waited = true
 		if old := w.put(p); old != nil {
 			old.discard()
 		}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	goruntime "runtime"
@@ -154,7 +155,7 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.id, s.group, s.proc, s.events.sandbox = box.id, box.group, box.proc, box.id
+	s.use(box)
 	undo.add(func() { s.group.Remove() })
 	if err := s.events.start(s.spec); err != nil {
 		s.proc.Discard()
@@ -167,7 +168,18 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(func() { s.streams[0].close(); s.streams[1].close(); s.closeStdin() })
-	if err := s.proc.Start(StartRequest{Plan: run, Stdio: [3]int{stdio[0], stdio[1], stdio[2]}, FileFDs: fds}); err != nil {
+	req := StartRequest{Plan: run, Stdio: [3]int{stdio[0], stdio[1], stdio[2]}, FileFDs: fds}
+	err = s.proc.Start(req)
+	if box.waited && errors.Is(err, syscall.ESRCH) {
+		// It has died while it waited, which is no fault of this run.
+		if err = s.group.Remove(); err == nil {
+			if box, err = s.host.prepare(recipe, s.id); err == nil {
+				s.use(box)
+				err = s.proc.Start(req)
+			}
+		}
+	}
+	if err != nil {
 		return s.explainFailure(err)
 	}
 	s.started = time.Now()
@@ -182,6 +194,11 @@ func (s *Sandbox) launch(ctx context.Context) (err error) {
 	sys.CloseAll(fds)
 	s.host.warm.refill(s.host, recipe)
 	return nil
+}
+
+// use makes a prepared sandbox this run's own.
+func (s *Sandbox) use(p *prepared) {
+	s.id, s.group, s.proc, s.events.sandbox = p.id, p.group, p.proc, p.id
 }
 
 // recipe compiles what the run has in common with others of its kind.
@@ -204,7 +221,7 @@ func (s *Sandbox) prepared(r *recipe) (*prepared, error) {
 	if p := s.host.warm.take(r.kind); p != nil {
 		return p, nil
 	}
-	return s.host.prepare(r)
+	return s.host.prepare(r, newID())
 }
 
 // explainFailure says so where the set-up failed because of a limit.

@@ -54,7 +54,8 @@ type Run struct {
 // is running or has failed to start, with everything undone in that case.
 //
 // Errors: [errdef.CommandNotFound] and [errdef.NotExecutable] for the program,
-// [errdef.Setup] with the operation's name and errno for everything else.
+// [errdef.Setup] with the operation's name and errno for everything else; ESRCH
+// where the sandbox was dead already or has been killed.
 func (p *Process) Start(r Run) error {
 	err := p.start(r)
 	if err != nil {
@@ -99,7 +100,7 @@ func (p *Process) awaitStart() error {
 			return failed
 		case err == io.EOF:
 			return &errdef.Error{Code: errdef.Setup, Op: "launch",
-				Msg: "the sandbox was killed while it was set up", Hint: "the memory limit may be too small for the set-up"}
+				Msg: "the sandbox was killed while it was set up", Errno: syscall.ESRCH, Hint: "the memory limit may be too small for the set-up"}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &errdef.Error{Code: errdef.Setup, Op: "launch", Msg: "the set-up did not finish in " + setupTimeout.String()}
 		case err != nil:
