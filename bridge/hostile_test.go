@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -233,6 +235,73 @@ for i in range(3000): os.rename("req/a", "req/b"); os.rename("req/b", "req/a")`)
 	case <-r.flooded:
 	case <-time.After(5 * time.Second):
 		t.Errorf("no flood, stats %+v", r.srv.Stats())
+	}
+}
+
+// eventAttacks make events for ever that are about names the host knows: req_held
+// is a call in flight.
+var eventAttacks = map[string]string{
+	"result renamed":   `open("req/result.json", "w").close(); os.rename("req/result.json", "req/a"); os.rename("req/a", "req/result.json")`,
+	"result removed":   `open("req/result.json", "w").close(); os.unlink("req/result.json")`,
+	"request remade":   `os.path.exists("req/req_held.json") and os.unlink("req/req_held.json"); open("req/req_held.json", "w").close()`,
+	"request renamed":  `open("req/a", "w").close(); os.rename("req/a", "req/req_held.json")`,
+	"request answered": `open("req/req_before.json", "w").close(); os.unlink("req/req_before.json")`,
+	"noise":            `open("req/a", "w").close(); os.rename("req/a", "req/b"); os.rename("req/b", "req/a")`,
+}
+
+// Every event that an honest program does not cause counts, whatever its name.
+func TestHostileEventsOfKnownNames(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	hold := handlerTool("hold", func(ctx context.Context, _ Call) (json.RawMessage, error) { <-ctx.Done(); return nil, ctx.Err() })
+	for name, attack := range eventAttacks {
+		r, _ := mountRig(t, Config{Limits: Limits{Flood: 20}}, hold)
+		a := newAttacker(t, r)
+		a.control(r, "before")
+		a.do(`put("held", '{"tool":"hold","args":{}}'); open("req/result.json", "w").close()`)
+		a.do(`for i in range(8): open("req/a", "w").close(); os.rename("req/a", "req/result.json")`)
+		a.control(r, "result")
+		a.do("for i in range(40000): %s\n", attack)
+		select {
+		case <-r.flooded:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: no flood, stats %+v", name, r.srv.Stats())
+		}
+		r.srv.Close()
+	}
+}
+
+// Events cost the host a bounded share of a core, and the requests are served.
+func TestHostileEventsCostLittle(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	hold := handlerTool("hold", func(ctx context.Context, _ Call) (json.RawMessage, error) { <-ctx.Done(); return nil, ctx.Err() })
+	share := func(attack string) float64 {
+		r, _ := mountRig(t, Config{Limits: Limits{Flood: 1 << 30}}, hold)
+		a := newAttacker(t, r)
+		a.control(r, "before")
+		a.do(`put("held", '{"tool":"hold","args":{}}')`)
+		begin, cpu := time.Now(), cpuTime()
+		done := a.background("end = time.time() + 1.5\nwhile time.time() < end:\n    %s\n    n = n + 1 if 'n' in globals() else 1", attack)
+		b := newAttacker(t, r)
+		for i := range 3 {
+			b.control(r, seq(i))
+		}
+		<-done
+		return float64(cpuTime()-cpu) / float64(time.Since(begin))
+	}
+	idle := share("time.sleep(0.1)")
+	for name, attack := range eventAttacks {
+		if name == "request renamed" {
+			continue // each one is a refusal: 1000 of them end the run
+		}
+		got := share(attack)
+		t.Logf("%-18s %.1f %% of a core, idle %.1f %%", name, 100*got, 100*idle)
+		if got > idle+0.15+float64(raceSlack)/float64(time.Second) {
+			t.Errorf("%s costs %.0f %% of a core", name, 100*got)
+		}
 	}
 }
 

@@ -166,6 +166,16 @@ func (a *attacker) do(format string, args ...any) string {
 	return got
 }
 
+// background runs Python statements and closes the channel at their end.
+func (a *attacker) background(format string, args ...any) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.do(format, args...)
+	}()
+	return done
+}
+
 func quoteJSON(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {

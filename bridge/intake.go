@@ -29,8 +29,10 @@ type request struct {
 func (s *Server) event(e event) {
 	id, ok := requestID(e.name)
 	if !ok {
-		if e.name != resultName {
-			s.noise(1)
+		if e.name == resultName && s.results < freeResults {
+			s.results++
+		} else {
+			s.noise()
 		}
 		return
 	}
@@ -149,8 +151,24 @@ func (s *Server) replay(e *entry) {
 	s.refuse(c, refuse(BadRequest, "this request id was used before"))
 }
 
-// noise counts events about names that are no requests.
-func (s *Server) noise(n int) {
+// noise counts events that an honest program does not cause: about names that are
+// no requests, and more than one removal of a request. Too many at a time cost the
+// sandbox its watch, and what is not seen meanwhile counts at the same rate.
+func (s *Server) noise() {
+	now := time.Now()
+	if now.Sub(s.noiseWindow) > eventWindow {
+		s.noiseWindow, s.noiseInside = now, 0
+	}
+	n := 1
+	if s.noiseInside++; s.noiseInside == maxNoise {
+		s.w.unwatch(s)
+		s.muted.Store(now.UnixNano())
+		n += maxNoise * int(eventRest/eventWindow)
+	}
+	s.addNoise(n)
+}
+
+func (s *Server) addNoise(n int) {
 	if n == 0 {
 		return
 	}

@@ -74,6 +74,18 @@ const (
 	// they are dropped for a sweep.
 	pendingNames = 2048
 
+	// maxEvents is how many events of one sandbox are read within eventWindow.
+	// Beyond it the watch is taken off for eventRest and the sweeps alone find the
+	// requests: 64 callers that do nothing else make half as many. Of noise, which
+	// honest programs hardly make, fewer are enough.
+	maxEvents   = 10_000
+	maxNoise    = 500
+	eventWindow = 250 * time.Millisecond
+	eventRest   = time.Second
+	// freeResults is how many times a program may write its result before more of
+	// them count as noise.
+	freeResults = 16
+
 	// cancelGrace is how long a cancelled tool may take to return before its call
 	// is answered without it. Half of the 100 ms that the protocol allows.
 	cancelGrace = 50 * time.Millisecond

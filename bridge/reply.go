@@ -260,7 +260,7 @@ func (s *Server) requestGone(id string) {
 	switch {
 	case e == nil: // swept never, deleted early
 		s.mu.Unlock()
-		s.noise(1)
+		s.noise()
 		return
 	case e.state == publishing:
 		e.lost = true
@@ -270,7 +270,12 @@ func (s *Server) requestGone(id string) {
 	case e.state == evicted:
 		e.state = gone
 	}
+	again := e.removed
+	e.removed = true
 	s.mu.Unlock()
+	if again {
+		s.noise()
+	}
 	if drop {
 		s.remove(e)
 	}

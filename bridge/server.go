@@ -66,7 +66,7 @@ type Server struct {
 	reqFD  int
 	listFD int
 	respFD int
-	wd     int32
+	wd     int32 // -1: not watched; the Watcher's lock is held
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -75,14 +75,20 @@ type Server struct {
 	spare   []event // the buffer that is not filled at the moment
 	sweepIt bool
 	dropped int
+	window  time.Time // when the present count of events began
+	inside  int       // events since then
 
-	wake    chan struct{}
-	stop    chan struct{}
-	loop    sync.WaitGroup // the intake goroutine
-	settled sync.WaitGroup // calls without an answer
-	polling atomic.Bool
-	closing atomic.Bool
-	once    sync.Once
+	wake        chan struct{}
+	stop        chan struct{}
+	loop        sync.WaitGroup // the intake goroutine
+	settled     sync.WaitGroup // calls without an answer
+	results     int            // events about the result file; this and the next two are the intake's alone
+	noiseWindow time.Time      // when the present count of noise began
+	noiseInside int            // noise since then
+	muted       atomic.Int64   // when the watch was taken off for its rate (Unix nanoseconds), 0: it is on
+	polling     atomic.Bool
+	closing     atomic.Bool
+	once        sync.Once
 
 	mu       sync.Mutex
 	entries  map[string]*entry
@@ -128,10 +134,12 @@ type entry struct {
 	state entryState
 	moved bool // a moved-in event of the first claim came
 	lost  bool // the request went away while the reply was being published
-	spill bool
-	gen   int // the last sweep that saw the request file, or its answer's
-	size  int64
-	elem  *list.Element
+	// removed is set with the first event of its removal.
+	removed bool
+	spill   bool
+	gen     int // the last sweep that saw the request file, or its answer's
+	size    int64
+	elem    *list.Element
 }
 
 // Serve starts to serve a sandbox whose directories exist already; the program
@@ -146,7 +154,7 @@ func (w *Watcher) Serve(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, lim: cfg.Limits, w: w,
-		reqFD: int(cfg.Req.Fd()), respFD: int(cfg.Resp.Fd()), listFD: -1, bell: -1,
+		reqFD: int(cfg.Req.Fd()), respFD: int(cfg.Resp.Fd()), listFD: -1, bell: -1, wd: -1,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		entries: map[string]*entry{}, replies: list.New(),
 		perTool: make([]toolState, len(cfg.Tools.tools)),
@@ -167,14 +175,12 @@ func (w *Watcher) Serve(ctx context.Context, cfg Config) (*Server, error) {
 	if err := s.addBells(firstSlots); err != nil {
 		return setup(err)
 	}
-	wd, watched, err := w.watch(s)
+	watched, err := w.watch(s)
 	if err != nil {
 		s.closeFDs()
 		return nil, err
 	}
-	s.wd = wd
 	if !watched {
-		s.wd = -1
 		s.polling.Store(true)
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -218,9 +224,16 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// notify queues an event. It never blocks: past the bound a sweep takes over.
-func (s *Server) notify(e event) {
+// notify queues an event. It never blocks: past the bound a sweep takes over. It
+// returns false when there are too many for their time.
+func (s *Server) notify(e event) bool {
+	now := time.Now()
 	s.evMu.Lock()
+	if now.Sub(s.window) > eventWindow {
+		s.window, s.inside = now, 0
+	}
+	s.inside++
+	calm := s.inside < maxEvents
 	if len(s.events) < pendingNames {
 		s.events = append(s.events, e)
 	} else {
@@ -229,6 +242,19 @@ func (s *Server) notify(e event) {
 	}
 	s.evMu.Unlock()
 	s.poke()
+	return calm
+}
+
+// rewatch puts a watch on again that was taken off, once it has rested.
+func (s *Server) rewatch() {
+	off := s.muted.Load()
+	if off == 0 || time.Since(time.Unix(0, off)) < eventRest {
+		return
+	}
+	s.muted.Store(0)
+	if ok, err := s.w.watch(s); err != nil || !ok {
+		s.pollFromNow()
+	}
 }
 
 func (s *Server) wantSweep() {
@@ -278,7 +304,7 @@ func (s *Server) serve() {
 		s.events, s.dropped = s.spare[:0], 0
 		s.spare = nil
 		s.evMu.Unlock()
-		s.noise(dropped)
+		s.addNoise(dropped)
 		for _, e := range events {
 			s.event(e)
 		}
@@ -296,6 +322,7 @@ func (s *Server) serve() {
 		s.evMu.Lock()
 		s.sweepIt = false
 		s.evMu.Unlock()
+		s.rewatch() // before the sweep, which sees what came earlier
 		found := s.sweep()
 		last = time.Now()
 		timer.Reset(s.nextSweep(found, &idle))
@@ -326,11 +353,10 @@ func (s *Server) Close() Stats {
 	s.once.Do(func() {
 		s.closing.Store(true)
 		s.cancel()
-		if s.wd >= 0 {
-			s.w.unwatch(s.wd)
-		}
+		s.w.unwatch(s)
 		close(s.stop)
 		s.loop.Wait()
+		s.w.unwatch(s) // the loop may just have put it on again
 		s.failWaiting()
 		s.settled.Wait()
 		s.bellMu.Lock()

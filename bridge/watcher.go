@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/sbxrun/sbxrun/errdef"
 	"github.com/sbxrun/sbxrun/internal/sys"
@@ -100,36 +101,55 @@ func (w *Watcher) pass(e sys.InotifyEvent) {
 	case e.Mask&sys.InotifySelf != 0:
 		s.wantSweep()
 	case e.Mask&sys.InotifyMovedTo != 0:
-		s.notify(event{name: string(e.Name)})
+		w.feed(s, event{name: string(e.Name)})
 	case e.Mask&sys.InotifyDelete != 0:
-		s.notify(event{name: string(e.Name), gone: true})
+		w.feed(s, event{name: string(e.Name), gone: true})
+	}
+}
+
+// feed hands an event on. A sandbox that makes too many loses its watch for a
+// while: reading them costs the host as much as making them costs the sandbox, and
+// they would push the neighbours' events out of the queue. The lock is held.
+func (w *Watcher) feed(s *Server, e event) {
+	if !s.notify(e) {
+		w.drop(s)
+		s.muted.Store(time.Now().UnixNano())
 	}
 }
 
 // watch adds a server's directory. false means that it has to poll.
-func (w *Watcher) watch(s *Server) (wd int32, ok bool, err error) {
+func (w *Watcher) watch(s *Server) (ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ino == nil || w.failed {
-		return 0, false, nil
+		return false, nil
 	}
 	// Under the lock, so that no event of the new watch is looked up too early.
-	wd, err = w.ino.WatchDir(s.reqFD)
+	wd, err := w.ino.WatchDir(s.reqFD)
 	switch {
 	case errors.Is(err, os.ErrExist):
-		return 0, false, &errdef.Error{Code: errdef.Exists, Op: "bridge", Msg: "the request directory is served already"}
+		return false, &errdef.Error{Code: errdef.Exists, Op: "bridge", Msg: "the request directory is served already"}
 	case err != nil: // out of watches, or no /proc
-		return 0, false, nil
+		return false, nil
 	}
-	w.servers[wd] = s
-	return wd, true, nil
+	w.servers[wd], s.wd = s, wd
+	return true, nil
 }
 
-func (w *Watcher) unwatch(wd int32) {
+func (w *Watcher) unwatch(s *Server) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.servers[wd]; ok {
-		delete(w.servers, wd)
-		w.ino.Unwatch(wd)
+	w.drop(s)
+}
+
+// drop takes a server's watch off, if there is one. The lock is held.
+func (w *Watcher) drop(s *Server) {
+	if s.wd < 0 {
+		return
 	}
+	if _, ok := w.servers[s.wd]; ok {
+		delete(w.servers, s.wd)
+		w.ino.Unwatch(s.wd)
+	}
+	s.wd = -1
 }
