@@ -39,6 +39,10 @@ type Options struct {
 	// OneShot says that the host will start a single sandbox, so that nothing is
 	// kept ready for a next one; a second Start is refused.
 	OneShot bool
+	// First is the policy of the first sandbox where it is known already: its root
+	// file system is then made while the rest of the host is prepared. nil is
+	// always right.
+	First *Policy
 	// Warm is the number of sandboxes that are kept ready: built but for their
 	// program, of the kind (root file system, limits, tools) that was run last,
 	// each used once. A run that finds one of its kind starts in a third of the
@@ -60,6 +64,8 @@ type Host struct {
 	layout  *cgroups.Layout
 	watcher *bridge.Watcher
 	warm    warmPool
+
+	background sync.WaitGroup // what Open has begun
 
 	mu      sync.Mutex
 	closed  bool
@@ -123,11 +129,9 @@ func Open(opts Options) (*Host, error) {
 	if h.engine, err = newDirectEngine(opts.OneShot); err != nil {
 		return nil, err
 	}
-	undo.add(func() { h.engine.Close() })
+	undo.add(func() { h.background.Wait(); h.engine.Close() })
 	if !h.layout.MovesCaller() { // else the launcher must be born where the caller is moved to
-		var started sync.WaitGroup
-		started.Go(func() { _ = h.engine.Prepare() }) // the first sandbox says what is wrong
-		defer started.Wait()
+		h.background.Go(func() { h.ahead(opts.First) })
 	}
 	// Best done now: nothing depends on it, and its failure is not this run's.
 	_, _ = reap(dir, h.layout, reapAtOpen)
@@ -151,6 +155,17 @@ func Open(opts Options) (*Host, error) {
 	h.ids = idPool{first: h.self.firstID}
 	undo.release()
 	return h, nil
+}
+
+// ahead starts the engine and makes the first sandbox's root. What fails here
+// fails again, and is reported, when the sandbox is started.
+func (h *Host) ahead(first *Policy) {
+	if h.engine.Prepare() != nil || first == nil {
+		return
+	}
+	if r, err := h.root(first, h.engine.Capabilities().Rootless); err == nil {
+		_ = h.engine.Load(r.template)
+	}
 }
 
 // closeBatch is the number of sandboxes that are killed at the same time.
@@ -199,6 +214,7 @@ func (h *Host) Close() error {
 			s.Wait()
 		}
 	}
+	h.background.Wait()
 	h.warm.close()
 	errs := []error{h.engine.Close(), h.watcher.Close()}
 	if h.parent != nil {

@@ -61,7 +61,7 @@ func (a *app) do(g given, args []string) int {
 	defer signals.release()
 	stopEarly := context.AfterFunc(signals.first, cancel)
 
-	host, err := runtime.Open(runtime.Options{StateDir: r.stateDir, OneShot: true})
+	host, err := runtime.Open(runtime.Options{StateDir: r.stateDir, OneShot: true, First: &r.policy})
 	if err != nil {
 		return a.refuse(r, err)
 	}
