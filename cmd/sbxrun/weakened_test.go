@@ -2,18 +2,24 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/sbxrun/sbxrun/cmd/sbxrun/internal/selftest"
 )
 
+// refusal stands for the launcher's own control: in namespaces of the host it
+// does nothing, so nothing starts for an attempt to be made in.
+const refusal = "operation not permitted"
+
 // weaknesses are the test builds that lack one control each, with an attempt
 // that has to notice it.
 var weaknesses = map[string]string{
-	"network":         "tcp4-canary-reached",
-	"ipc":             "ipc-namespace",
+	"network":         refusal,
+	"ipc":             refusal,
 	"seccomp":         "keyctl",
 	"capabilities":    "capabilities",
 	"no-new-privs":    "no-new-privs",
@@ -43,10 +49,20 @@ func TestSelftestNoticesWeakness(t *testing.T) {
 		t.Run("without "+weakness, func(t *testing.T) {
 			bin := buildBinary(t, "-tags", "sbxrun_weaken",
 				"-ldflags", "-X github.com/sbxrun/sbxrun/runtime.weakness="+weakness)
-			out, err := exec.Command(bin, "selftest", "--json").Output()
+			cmd := exec.Command(bin, "selftest", "--json")
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if probe == refusal {
+				var exit *exec.ExitError
+				if !errors.As(err, &exit) || exit.ExitCode() != 125 || !strings.Contains(stderr.String(), refusal) {
+					t.Errorf("%v: %s%s", err, out, &stderr)
+				}
+				return
+			}
 			var report selftest.Report
 			if jsonErr := json.Unmarshal(out, &report); jsonErr != nil {
-				t.Fatalf("%v: %v\n%s", err, jsonErr, out)
+				t.Fatalf("%v: %v\n%s%s", err, jsonErr, out, &stderr)
 			}
 			if report.OK != (err == nil) || report.OK != (weakness == "") {
 				t.Errorf("ok is %t, ended with %v", report.OK, err)

@@ -58,12 +58,7 @@ func TestConsoleExamples(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("needs root")
 	}
-	bin := filepath.Join(t.TempDir(), "sbxrun")
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", bin, root+"/cmd/sbxrun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := binary(t)
 	total := 0
 	for _, doc := range []string{"README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/design.md", "docs/SPECIFICATION.md"} {
 		text, err := os.ReadFile(filepath.Join(root, doc))
@@ -86,6 +81,21 @@ func TestConsoleExamples(t *testing.T) {
 	if total < 10 {
 		t.Errorf("only %d examples found", total)
 	}
+}
+
+// binary returns the sbxrun of this tree; in tests/vm, where a build takes long,
+// one that was built beforehand.
+func binary(t *testing.T) string {
+	if bin := os.Getenv("SBXRUN_TEST_BINARY"); bin != "" {
+		return bin
+	}
+	bin := filepath.Join(t.TempDir(), "sbxrun")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", bin, root+"/cmd/sbxrun")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return bin
 }
 
 func runExample(t *testing.T, dir string, e example) {
