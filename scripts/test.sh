@@ -16,14 +16,14 @@ part() {
   "$@" || failed="$failed $name"
 }
 
-# The folders of the packages whose tests start sandboxes or load filters: those
-# that import the launcher, and three more.
+# The folders of the packages whose tests start sandboxes or load filters, the
+# longest first: those that import the launcher, and three more.
 sandbox_folders() {
-  module=$(go list -m) &&
-    go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... |
-    awk -v m="$module/" '$1 ~ /\.test$/ && index($0, " " m "runtime/direct") { sub(/\.test$/, "", $1); print substr($1, length(m) + 1) }
-      END { print "seccomp"; print "runtime/direct"; print "tests/docs" }' |
-    grep -vx -e runtime -e tests/attack | sort -u
+  module=$(go list -m) && go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... >"$tmp/deps" || return 1
+  awk -v m="$module/" '
+    BEGIN { n = split("runtime tests/attack cmd/sbxrun seccomp runtime/direct tests/docs", first); for (i = 1; i <= n; i++) add(first[i]) }
+    function add(f) { if (!seen[f]++) print f }
+    $1 ~ /\.test$/ && index($0, " " m "runtime/direct") { add(substr($1, length(m) + 1, length($1) - length(m) - 5)) }' "$tmp/deps"
 }
 
 # Built first and with all processors; run one package at a time, because the
@@ -38,16 +38,16 @@ go_tests() {
     "$tmp/gotest" scripts/allowed-skips.txt -events "$tmp/events" -race -count=1 -p=1 -timeout=20m ./...
     return
   fi
-  # The same packages, in two places. The longest first.
-  folders="runtime tests/attack cmd/sbxrun $(sandbox_folders | grep -vx cmd/sbxrun) tests/embed" || return 1
+  # The same packages, in two places.
+  folders=$(sandbox_folders) || return 1
   # shellcheck disable=SC2086
-  tests/vm/packages.sh "$tmp/events" $folders || return 1
+  tests/vm/packages.sh "$tmp/events" $folders tests/embed || return 1
   for f in $folders; do echo "$(go list -m)/$f"; done >"$tmp/in-guest"
   # shellcheck disable=SC2046
   "$tmp/gotest" scripts/allowed-skips.txt -events "$tmp/events" -race -count=1 -p=1 -timeout=20m \
     $(go list ./... | grep -vxF -f "$tmp/in-guest")
   status=$?
-  in_guest="$(wc -l <"$tmp/in-guest") packages, the example"
+  in_guest="$(($(wc -l <"$tmp/in-guest") + 1)) packages and the example"
   return $status
 }
 
@@ -64,7 +64,11 @@ example() {
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 in_guest=
-no_filters=$(scripts/kernel-can-filter) && no_filters=
+if no_filters=$(scripts/kernel-can-filter); then
+  no_filters=
+else
+  no_filters=${no_filters:-scripts/kernel-can-filter failed}
+fi
 [ -z "$no_filters" ] || echo "== $no_filters"
 
 part check scripts/check.sh
