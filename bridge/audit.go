@@ -12,7 +12,8 @@ import (
 type Record struct {
 	// Time is when the record was made.
 	Time time.Time `json:"time"`
-	// Event is "" for a call; "late-result", "polling", "flood" or "doorbells".
+	// Event is "" for a call; "late-result", "polling", "flood", "doorbells" or
+	// "evicted" (a reply that nobody fetched became a short one).
 	Event string `json:"event,omitempty"`
 	// Sandbox is the sandbox's id.
 	Sandbox string `json:"sandbox"`
@@ -50,7 +51,7 @@ type Stats struct {
 	Refused int `json:"refused"`
 	// Noise counts events about names that are no requests.
 	Noise int `json:"noise"`
-	// Evicted counts the replies that went unfetched to make room.
+	// Evicted counts the replies that went unfetched and were cut to make room.
 	Evicted int `json:"evicted"`
 	// Late counts the results that came after their call was answered.
 	Late int `json:"late"`

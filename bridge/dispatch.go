@@ -15,6 +15,7 @@ type call struct {
 	name     string // the tool's name as the program wrote it
 	tool     int    // its index, -1 while unknown
 	args     json.RawMessage
+	size     int64 // of the request, which args keeps in memory
 	lone     bool
 	bell     int
 	silent   bool      // must not touch the reply
@@ -46,10 +47,15 @@ func (s *Server) admit(c *call, tree any) *ToolError {
 		te.Details, _ = json.Marshal(map[string]string{"path": clip(f.at.String(), maxErrorText)}) // plain text
 		return te
 	}
+	if s.full() {
+		return refuse(Overloaded, "too many replies wait to be fetched")
+	}
 	t := &s.cfg.Tools.tools[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.args+c.size > maxQueuedArgs:
+		return refuse(Overloaded, "too many arguments wait")
 	case s.reserved >= s.cfg.MaxCalls:
 		return refuse(BudgetExceeded, "the run's tool calls are used up")
 	case t.MaxCalls > 0 && s.perTool[i].reserved >= t.MaxCalls:
@@ -58,6 +64,7 @@ func (s *Server) admit(c *call, tree any) *ToolError {
 		return refuse(Overloaded, "too many requests wait")
 	}
 	s.reserved++
+	s.args += c.size
 	s.perTool[i].reserved++
 	c.settled = make(chan struct{})
 	s.settled.Add(1)
@@ -149,7 +156,18 @@ func (s *Server) run(c *call) {
 	late := c.over.Swap(true)
 	if !late {
 		te, detail := s.outcome(ctx, raw, err)
+		held := int64(len(raw))
+		s.mu.Lock()
+		if s.results+held > maxResults {
+			held, raw = 0, nil
+			te = refuse(Overloaded, "too many large results at once")
+		}
+		s.results += held
+		s.mu.Unlock()
 		s.finish(c, raw, te, detail)
+		s.mu.Lock()
+		s.results -= held
+		s.mu.Unlock()
 		return
 	}
 	s.mu.Lock()
@@ -234,6 +252,9 @@ func (s *Server) finish(c *call, raw json.RawMessage, te *ToolError, detail stri
 func (s *Server) settle(c *call, raw json.RawMessage, te *ToolError, detail string) {
 	c.over.Store(true)
 	s.answer(c, raw, te, detail)
+	s.mu.Lock()
+	s.args -= c.size
+	s.mu.Unlock()
 	close(c.settled)
 	s.settled.Done()
 }

@@ -118,15 +118,15 @@ func TestHostileDirectories(t *testing.T) {
 	a.control(r, "ok")
 }
 
-// The reply file system is full of what nobody fetched: the oldest go, the reply
-// is complete or absent, the marker is only there after it.
+// The reply file system is full of what nobody fetched: the oldest are cut, the
+// reply is complete or absent, the marker is only there after it.
 func TestHostileFullDisks(t *testing.T) {
 	if !inMountNamespace(t) {
 		return
 	}
-	r, _ := mountRig(t, Config{Limits: Limits{Reply: 300 << 10}})
+	r, _ := mountRig(t, Config{Limits: Limits{Reply: 300 << 10, keep: time.Nanosecond, ReplyQuota: 1 << 30, Result: 1 << 20}})
 	a := newAttacker(t, r)
-	for i := range 100 { // 2 inodes each of 128; 64 KiB each of 1 MiB
+	for i := range 30 { // 2 inodes each of 128; 64 KiB each of 1 MiB
 		a.do("put('f%d', '{\"tool\":\"echo\",\"args\":{\"v\":\"' + 'x' * 65000 + '\"}}'); os.rename('req/req_f%d.json', 'req/gone')", i, i)
 		r.waitReply(fmt.Sprintf("f%d", i), 2*time.Second)
 	}

@@ -29,8 +29,8 @@ type request struct {
 func (s *Server) event(e event) {
 	id, ok := requestID(e.name)
 	if !ok {
-		if e.name == resultName && s.results < freeResults {
-			s.results++
+		if e.name == resultName && s.resultEvents < freeResults {
+			s.resultEvents++
 		} else {
 			s.noise()
 		}
@@ -124,7 +124,7 @@ func (s *Server) claim(id, name string, moved bool) {
 		s.refuse(c, refuse(BadRequest, err.Error()))
 		return
 	}
-	c.name, c.args, c.lone = req.tool, req.args, req.lone
+	c.name, c.args, c.lone, c.size = req.tool, req.args, req.lone, int64(len(raw))
 	if req.timeout > 0 {
 		c.deadline = c.seen.Add(req.timeout)
 	}

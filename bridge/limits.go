@@ -86,6 +86,18 @@ const (
 	// them count as noise.
 	freeResults = 16
 
+	// replyKeep is how long a reply is left alone before it may become a short
+	// one that makes room: a caller that waits reads within milliseconds.
+	replyKeep = 10 * time.Second
+	// smallReply is a reply in bytes that is written whatever the quota says: the
+	// budget and the flood limit bound their number.
+	smallReply = 16 << 10
+	// maxQueuedArgs and maxResults bound what the calls of one sandbox hold in the
+	// host's memory: requests from their claim to their answer, and results from
+	// their handler's return until they are published.
+	maxQueuedArgs = 32 << 20
+	maxResults    = 64 << 20
+
 	// cancelGrace is how long a cancelled tool may take to return before its call
 	// is answered without it. Half of the 100 ms that the protocol allows.
 	cancelGrace = 50 * time.Millisecond
@@ -106,9 +118,11 @@ type Limits struct {
 	Reply int
 	// Result is the largest result at all, in bytes; at most half of ReplyQuota.
 	Result int
-	// ReplyQuota is the most bytes of unfetched replies; the oldest go first.
+	// ReplyQuota is the most bytes of unfetched replies. Beyond it those that lie
+	// there for 10 s become short too_large replies, and new calls are answered
+	// `overloaded`.
 	ReplyQuota int64
-	// ReplyFiles is the most unfetched replies; the oldest go first.
+	// ReplyFiles is the most unfetched replies; further calls are `overloaded`.
 	ReplyFiles int
 	// Depth is the deepest nesting of a request.
 	Depth int
@@ -118,6 +132,8 @@ type Limits struct {
 	Flood int
 	// Queue is the number of requests that wait for a free slot.
 	Queue int
+
+	keep time.Duration // replyKeep; tests shorten it
 }
 
 // withDefaults fills the zero fields.
@@ -138,6 +154,9 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Nodes, DefaultNodes)
 	def(&l.Flood, DefaultFlood)
 	def(&l.Queue, DefaultQueue)
+	if l.keep == 0 {
+		l.keep = replyKeep
+	}
 	return l
 }
 

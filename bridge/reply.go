@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sbxrun/sbxrun/internal/sys"
@@ -63,44 +65,27 @@ func (s *Server) refuse(c *call, te *ToolError) {
 	s.countRefusal()
 }
 
+// errNoRoom means that too many replies wait to be fetched.
+var errNoRoom = errors.New("the unfetched replies fill the quota")
+
 // publish writes the reply: complete or not at all, then the marker, then the
 // doorbell. It returns what was answered in the end.
 func (s *Server) publish(c *call, raw json.RawMessage, te *ToolError, detail string) (*ToolError, string) {
-	spilled := false
-	var body []byte
-	switch {
-	case te != nil:
-		body = te.body(c.entry.id)
-	case len(raw) > s.lim.Reply:
-		var err error
-		if body, err = s.spill(c.entry.id, raw); err != nil {
-			te, detail = refuse(TooLarge, "there is no room for the result"), err.Error()
-			body = te.body(c.entry.id)
-			break
-		}
-		spilled = true
-	default:
-		body = make([]byte, 0, len(raw)+len(c.entry.id)+32)
-		body = append(body, `{"v":1,"id":"`...)
-		body = append(body, c.entry.id...) // letters, digits, _ and - need no quoting
-		body = append(body, `","result":`...)
-		body = append(body, raw...)
-		body = append(body, '}')
-	}
 	s.mu.Lock()
 	c.entry.state = publishing
-	c.entry.spill = spilled
 	s.mu.Unlock()
-	err := s.write(respPrefix+c.entry.id+respSuffix, body)
-	if err != nil && te == nil {
-		if spilled {
-			_ = sys.DirUnlink(s.respFD, spillPrefix+c.entry.id+spillSuffix)
-			s.release(len(raw))
-			spilled = false
+	size, spilled := int64(0), false
+	var err error
+	if te == nil {
+		if size, spilled, err = s.publishResult(c.entry.id, raw); err != nil {
+			te, detail = refuse(TooLarge, "there is no room for the result"), err.Error()
+			if errors.Is(err, errNoRoom) {
+				te = refuse(Overloaded, "too many replies wait to be fetched")
+			}
 		}
-		te, detail = refuse(TooLarge, "there is no room for the result"), err.Error()
-		body = te.body(c.entry.id)
-		err = s.write(respPrefix+c.entry.id+respSuffix, body)
+	}
+	if te != nil {
+		size, err = s.publishError(c.entry.id, te)
 	}
 	if err != nil {
 		// Not even a refusal fits. The caller waits for its own deadline.
@@ -114,53 +99,80 @@ func (s *Server) publish(c *call, raw json.RawMessage, te *ToolError, detail str
 	_ = s.retryFull(func() error {
 		return sys.DirMarker(s.respFD, respPrefix+c.entry.id+doneSuffix, replyMode)
 	})
-	size := int64(len(body))
-	if spilled {
-		size += int64(len(raw))
-	}
 	s.ring(c.bell)
 	s.published(c.entry, size, spilled)
 	return te, detail
 }
 
-// spill writes a large result to a file of its own and returns the reply that
-// announces it.
-func (s *Server) spill(id string, raw json.RawMessage) ([]byte, error) {
-	name := spillPrefix + id + spillSuffix
-	if err := s.write(name, raw); err != nil {
-		return nil, err
+// publishResult writes a result, in the reply or beside it.
+func (s *Server) publishResult(id string, raw json.RawMessage) (size int64, spilled bool, err error) {
+	name := respPrefix + id + respSuffix
+	if len(raw) <= s.lim.Reply {
+		body := make([]byte, 0, len(raw)+len(id)+32)
+		body = append(body, `{"v":1,"id":"`...)
+		body = append(body, id...) // letters, digits, _ and - need no quoting
+		body = append(body, `","result":`...)
+		body = append(body, raw...)
+		body = append(body, '}')
+		return int64(len(body)), false, s.write(name, body)
+	}
+	spill := spillPrefix + id + spillSuffix
+	if err := s.write(spill, raw); err != nil {
+		return 0, false, err
 	}
 	sum := sha256.Sum256(raw)
-	return fmt.Appendf(nil, `{"v":1,"id":%q,"spill":{"path":%q,"size":%d,"sha256":%q}}`,
-		id, name, len(raw), hex.EncodeToString(sum[:])), nil
+	body := fmt.Appendf(nil, `{"v":1,"id":%q,"spill":{"path":%q,"size":%d,"sha256":%q}}`, id, spill, len(raw), hex.EncodeToString(sum[:]))
+	if err := s.write(name, body); err != nil {
+		_ = sys.DirUnlink(s.respFD, spill) // best effort: the mount dies with the sandbox
+		s.release(len(raw))
+		return 0, false, err
+	}
+	return int64(len(body) + len(raw)), true, nil
+}
+
+// publishError writes a failure, without its details where they do not fit.
+func (s *Server) publishError(id string, te *ToolError) (int64, error) {
+	body := te.body(id)
+	err := s.write(respPrefix+id+respSuffix, body)
+	if err != nil && len(body) > smallReply {
+		short := *te
+		short.Details = nil
+		body = short.body(id)
+		err = s.write(respPrefix+id+respSuffix, body)
+	}
+	return int64(len(body)), err
 }
 
 // write makes a file under a temporary name and renames it. When the file system
-// or the quota is full the oldest replies make room. Its bytes count from before
-// it can be seen.
+// or the quota is full, old replies make room. Its bytes count from before it can
+// be seen.
 func (s *Server) write(name string, data []byte) error {
 	s.mu.Lock()
 	s.temp++
 	temp := tempPrefix + strconv.Itoa(s.temp)
 	s.mu.Unlock()
-	s.makeRoom(len(data))
-	err := s.retryFull(func() error {
-		fd, err := sys.DirCreate(s.respFD, temp, replyMode)
-		if err != nil {
-			return err
-		}
-		err = sys.DirWrite(fd, name, data)
-		sys.DirClose(fd)
-		if err == nil {
-			err = sys.DirRename(s.respFD, temp, name)
-		}
-		if err != nil {
-			_ = sys.DirUnlink(s.respFD, temp) // best effort: the mount dies with the sandbox
-		}
-		return err
-	})
+	if !s.makeRoom(len(data)) {
+		return errNoRoom
+	}
+	err := s.retryFull(func() error { return s.create(temp, name, data) })
 	if err != nil {
 		s.release(len(data))
+	}
+	return err
+}
+
+func (s *Server) create(temp, name string, data []byte) error {
+	fd, err := sys.DirCreate(s.respFD, temp, replyMode)
+	if err != nil {
+		return err
+	}
+	err = sys.DirWrite(fd, name, data)
+	sys.DirClose(fd)
+	if err == nil {
+		err = sys.DirRename(s.respFD, temp, name)
+	}
+	if err != nil {
+		_ = sys.DirUnlink(s.respFD, temp) // best effort: the mount dies with the sandbox
 	}
 	return err
 }
@@ -172,7 +184,7 @@ func (s *Server) release(size int) {
 	s.mu.Unlock()
 }
 
-// retryFull repeats f while there is no space and an older reply can go.
+// retryFull repeats f while there is no space and an older reply can be cut.
 func (s *Server) retryFull(f func() error) error {
 	for {
 		err := f()
@@ -182,35 +194,98 @@ func (s *Server) retryFull(f func() error) error {
 	}
 }
 
-// makeRoom counts so many bytes and drops the oldest replies until the quota
-// holds.
-func (s *Server) makeRoom(size int) {
-	s.mu.Lock()
-	s.bytes += int64(size)
-	s.mu.Unlock()
+// makeRoom counts so many bytes; old replies are cut until the quota holds.
+// false means that it does not, and nothing was counted. Small replies always
+// have room.
+func (s *Server) makeRoom(size int) bool {
 	for {
 		s.mu.Lock()
-		over := s.bytes > s.lim.ReplyQuota || s.replies.Len() > s.lim.ReplyFiles
+		fits := s.bytes+int64(size) <= s.lim.ReplyQuota
+		if fits {
+			s.bytes += int64(size)
+		}
 		s.mu.Unlock()
-		if !over || !s.evictOldest() {
-			return
+		if fits {
+			return true
+		}
+		if !s.evictOldest() {
+			break
+		}
+	}
+	if size > smallReply {
+		return false
+	}
+	s.release(-size)
+	return true
+}
+
+// full reports whether the unfetched replies leave no room for another call.
+func (s *Server) full() bool {
+	for {
+		s.mu.Lock()
+		files, bytes := s.replies.Len() >= s.lim.ReplyFiles, s.bytes >= s.lim.ReplyQuota
+		s.mu.Unlock()
+		if !bytes || files {
+			return files
+		}
+		if !s.evictOldest() {
+			return true
 		}
 	}
 }
 
-// evictOldest removes the oldest reply that nobody fetched, false without one.
+// oldest returns the first reply that may be cut, nil without one. The lock is
+// held.
+func (s *Server) oldest() *entry {
+	for el := s.replies.Front(); el != nil; el = el.Next() {
+		e := el.Value.(*entry)
+		if e.size > smallReply || e.spill {
+			if time.Since(e.done) >= s.lim.keep {
+				return e
+			}
+			return nil // those behind it are younger
+		}
+	}
+	return nil
+}
+
+// evictOldest cuts the oldest reply that nobody fetched for a while to a short one,
+// so that no caller waits in vain. false means that there is none.
 func (s *Server) evictOldest() bool {
 	s.mu.Lock()
-	front := s.replies.Front()
-	if front == nil {
+	e := s.oldest()
+	if e == nil {
 		s.mu.Unlock()
 		return false
 	}
-	e := front.Value.(*entry)
-	s.forget(e, evicted)
+	spill := e.spill
+	s.forget(e, publishing)
+	e.spill = false
 	s.stats.Evicted++
+	s.temp++
+	temp := tempPrefix + strconv.Itoa(s.temp)
 	s.mu.Unlock()
-	s.remove(e)
+	if spill {
+		_ = sys.DirUnlink(s.respFD, spillPrefix+e.id+spillSuffix)
+	}
+	body := refuse(TooLarge, "the result was not fetched in time and made room for others").body(e.id)
+	name := respPrefix + e.id + respSuffix
+	err := s.create(temp, name, body)
+	if err != nil { // not a page is left but those of the reply itself
+		_ = sys.DirUnlink(s.respFD, name)
+		err = s.create(temp, name, body)
+	}
+	s.audit(Record{Event: "evicted", Call: e.id, Code: TooLarge})
+	if err != nil {
+		s.mu.Lock()
+		e.state = evicted
+		s.mu.Unlock()
+		return true
+	}
+	s.mu.Lock()
+	s.bytes += int64(len(body))
+	s.mu.Unlock()
+	s.published(e, int64(len(body)), false)
 	return true
 }
 
@@ -241,15 +316,13 @@ func (s *Server) published(e *entry, size int64, spilled bool) {
 		e.state = gone // its caller was faster than this line
 		s.bytes -= size
 	} else {
-		e.state, e.size, e.gen = answered, size, s.sweepGen
+		e.state, e.size, e.gen, e.done = answered, size, s.sweepGen, time.Now()
 		e.elem = s.replies.PushBack(e)
 	}
 	s.mu.Unlock()
 	if fetched {
 		s.remove(e)
-		return
 	}
-	s.makeRoom(0) // those that were published at the same time count only now
 }
 
 // requestGone is the acknowledgement: the caller removed its request.

@@ -78,17 +78,17 @@ type Server struct {
 	window  time.Time // when the present count of events began
 	inside  int       // events since then
 
-	wake        chan struct{}
-	stop        chan struct{}
-	loop        sync.WaitGroup // the intake goroutine
-	settled     sync.WaitGroup // calls without an answer
-	results     int            // events about the result file; this and the next two are the intake's alone
-	noiseWindow time.Time      // when the present count of noise began
-	noiseInside int            // noise since then
-	muted       atomic.Int64   // when the watch was taken off for its rate (Unix nanoseconds), 0: it is on
-	polling     atomic.Bool
-	closing     atomic.Bool
-	once        sync.Once
+	wake         chan struct{}
+	stop         chan struct{}
+	loop         sync.WaitGroup // the intake goroutine
+	settled      sync.WaitGroup // calls without an answer
+	resultEvents int            // events about the result file; this and the next two are the intake's alone
+	noiseWindow  time.Time      // when the present count of noise began
+	noiseInside  int            // noise since then
+	muted        atomic.Int64   // when the watch was taken off for its rate (Unix nanoseconds), 0: it is on
+	polling      atomic.Bool
+	closing      atomic.Bool
+	once         sync.Once
 
 	mu       sync.Mutex
 	entries  map[string]*entry
@@ -97,7 +97,9 @@ type Server struct {
 	waiting  []*call
 	running  int
 	perTool  []toolState
-	reserved int // budget in use: waiting, running and done
+	args     int64 // bytes of requests without an answer
+	results  int64 // bytes of results that are not published
+	reserved int   // budget in use: waiting, running and done
 	stats    Stats
 	flooded  bool
 	sweepGen int
@@ -140,6 +142,7 @@ type entry struct {
 	gen     int // the last sweep that saw the request file, or its answer's
 	size    int64
 	elem    *list.Element
+	done    time.Time // when the reply was published
 }
 
 // Serve starts to serve a sandbox whose directories exist already; the program

@@ -261,17 +261,112 @@ func TestSpillAndQuota(t *testing.T) {
 		t.Fatalf("too large: %+v", got)
 	}
 	ask("d", 18000)
-	ask("e", 15000)
-	eventually(t, "the quota asks for the oldest", func() bool { return !r.has("a") && !r.has("b") })
-	time.Sleep(2 * sweepEvery)
-	if st := r.srv.Stats(); st.Evicted < 2 || st.Refused != 0 || !r.has("d") || !r.has("e") {
-		t.Errorf("stats %+v", st)
+	if got := ask("full", 17000); got.Code != Overloaded {
+		t.Fatalf("over the quota: %+v", got)
 	}
-	r.ack("d")
+	if raw, err := os.ReadFile(filepath.Join(r.res, "spill_b.json")); err != nil || len(raw) != 20000 || !r.has("a") {
+		t.Errorf("a reply that nobody fetched yet is cut: %d %v", len(raw), err)
+	}
+	r.ack("b")
 	eventually(t, "the spill file is removed", func() bool {
-		_, err := os.Stat(filepath.Join(r.res, "spill_d.json"))
+		_, err := os.Stat(filepath.Join(r.res, "spill_b.json"))
 		return os.IsNotExist(err)
 	})
+	if got := ask("e", 17000); got.Spill == nil {
+		t.Fatalf("room again: %+v", got)
+	}
+	if st := r.srv.Stats(); st.Evicted != 0 || st.Refused != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+// What is cut to make room is still answered, and the record says so.
+func TestOldRepliesAreCut(t *testing.T) {
+	r := newRig(t, Config{MaxCalls: 1000, Limits: Limits{ReplyQuota: 200_000, Result: 100_000, Reply: 60_000, keep: 20 * time.Millisecond, ReplyFiles: 25}}, echoTool())
+	for i := range 20 {
+		size := 40_000
+		if i%4 == 0 {
+			size = 80_000 // spilled
+		}
+		r.put(seq(i), `{"tool":"echo","args":{"v":"`+strings.Repeat("x", size)+`"}}`)
+		if got := r.waitReply(seq(i), time.Second); got.Code != "" {
+			t.Fatalf("%d: %+v", i, got)
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	cut := 0
+	for i := range 20 {
+		got := r.waitReply(seq(i), time.Second)
+		switch {
+		case got.Code == TooLarge:
+			cut++
+		case got.Spill != nil:
+			if _, err := os.Stat(filepath.Join(r.res, got.Spill.Path)); err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		case len(got.Result) < 40_000:
+			t.Errorf("%d: %+v", i, got)
+		}
+	}
+	told := 0
+	for _, rec := range r.recorded() {
+		if rec.Event == "evicted" && rec.Call != "" {
+			told++
+		}
+	}
+	if st := r.srv.Stats(); cut < 10 || st.Evicted != cut || told != cut {
+		t.Errorf("%d are cut, %d told, stats %+v", cut, told, st)
+	}
+	// More unfetched replies than files: new calls are overloaded, the tool does not run.
+	over := 0
+	for i := range 10 {
+		r.put("f"+seq(i), `{"tool":"echo","args":{"v":1}}`)
+		if got := r.waitReply("f"+seq(i), time.Second); got.Code == Overloaded {
+			over++
+		}
+	}
+	if over < 4 || over > 5 { // a reply counts just after it can be seen
+		t.Errorf("%d are overloaded", over)
+	}
+	for i := range 20 {
+		r.ack(seq(i))
+	}
+	eventually(t, "the replies are removed", func() bool { return !r.has("c0") && !r.has("c19") })
+	r.works("again")
+}
+
+// The calls of one sandbox hold a bounded amount of the host's memory.
+func TestMemoryOfCallsIsBounded(t *testing.T) {
+	gate := make(chan struct{})
+	hold := handlerTool("hold", func(ctx context.Context, _ Call) (json.RawMessage, error) { <-gate; return json.RawMessage("1"), nil })
+	large := handlerTool("large", func(context.Context, Call) (json.RawMessage, error) {
+		return json.RawMessage(`"` + strings.Repeat("x", 30<<20) + `"`), nil
+	})
+	r := newRig(t, Config{MaxCalls: 1000, Concurrency: 8}, hold, large, echoTool())
+	body := `{"tool":"hold","args":{"v":"` + strings.Repeat("x", 1<<20-100) + `"}}`
+	for i := range 40 {
+		r.put(seq(i), body)
+		eventually(t, "it is seen", func() bool { r.srv.mu.Lock(); defer r.srv.mu.Unlock(); return r.srv.entries[seq(i)] != nil })
+	}
+	r.put("last", `{"tool":"nope","args":{}}`)
+	r.waitReply("last", time.Second)
+	over := r.srv.Stats().Calls["hold"][Overloaded]
+	if over < 7 || over > 9 {
+		t.Errorf("%d of 40 are overloaded", over)
+	}
+	close(gate)
+	eventually(t, "all are answered", func() bool { r.srv.mu.Lock(); defer r.srv.mu.Unlock(); return r.srv.args == 0 })
+	r.works("again")
+	for i := range 4 {
+		r.put("l"+seq(i), `{"tool":"large","args":{}}`)
+	}
+	for i := range 4 {
+		r.waitReply("l"+seq(i), time.Minute)
+	}
+	st := r.srv.Stats().Calls["large"]
+	if st[OK] == 0 || st[OK] > 2 || st[OK]+st[Overloaded] != 4 {
+		t.Errorf("large results: %v", st)
+	}
 }
 
 func TestFloodEndsTheService(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	_ "embed" // for the fixed part
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sbxrun/sbxrun/bridge"
 	"github.com/sbxrun/sbxrun/errdef"
@@ -43,6 +45,9 @@ func python(tools []bridge.Tool) ([]byte, error) {
 			return nil, &errdef.Error{Code: errdef.Internal, Op: "stubs", Path: "tool " + t.Name, Err: err}
 		}
 	}
+	if final := finalWait(tools); final > 0 {
+		fmt.Fprintf(b, "\n\n_FINAL = %d.0\n", final)
+	}
 	b.WriteString("\n\n_RAW = [")
 	for i, r := range raw {
 		sep(b, i)
@@ -65,6 +70,19 @@ func python(tools []bridge.Tool) ([]byte, error) {
 	}
 	b.WriteString("]\n")
 	return b.Bytes(), nil
+}
+
+// finalWait returns how many seconds a call without a timeout waits for a reply
+// that may be lost, where some tool takes long; 0 stands for the fixed part's.
+func finalWait(tools []bridge.Tool) int64 {
+	longest := time.Duration(0)
+	for _, t := range tools {
+		longest = max(longest, t.Timeout)
+	}
+	if longest < 5*time.Minute {
+		return 0
+	}
+	return int64((2 * min(longest, time.Duration(math.MaxInt64)/2)).Seconds())
 }
 
 func sep(b *bytes.Buffer, i int) {

@@ -53,7 +53,7 @@ class _Request:
             if len(_encoded) < 1000:
                 _encoded[tool] = name
         body = b'{"v":1,"tool":%b,"args":%b' % (name, _dumps(args))
-        self.deadline = None
+        self.deadline = _time.monotonic() + _FINAL
         if timeout is not None:
             if not timeout > 0:
                 raise InvalidArguments("InvalidArguments: the timeout must be positive", tool=tool)
@@ -74,7 +74,7 @@ class _Request:
 
     def late(self):
         """Raises when the host did not even answer a timeout."""
-        if self.deadline is not None and _time.monotonic() > self.deadline:
+        if _time.monotonic() > self.deadline:
             raise ToolTimeout("ToolTimeout: no answer in time", tool=self.tool, id=self.id)
 
     def done(self):

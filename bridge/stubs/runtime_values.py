@@ -30,6 +30,7 @@ _POLL_FIRST = 0.0002  # without a doorbell: the first wait, in seconds
 _POLL_LAST = 0.02  # ... and the longest
 _MAX_SLOTS = 64  # doorbells that the host makes at most
 _GRACE = 2.0  # the host answers a timeout itself; this is for a host that cannot
+_FINAL = 600.0  # without a timeout: past the run's or any tool's, the reply is lost
 _MAX_DEPTH = 60  # the host refuses a request nested deeper than 64
 _MAX_REQUEST = 1 << 20  # bytes, the host's default limit
 _MAX_RESULT = 8 << 20  # bytes of set_result
