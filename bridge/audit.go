@@ -3,7 +3,9 @@ package bridge
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
+	"sync"
 	"time"
 )
 
@@ -57,6 +59,8 @@ type Stats struct {
 	Late int `json:"late"`
 	// Stuck counts the handlers that ignored their context and still run.
 	Stuck int `json:"stuck"`
+	// Unrecorded counts the records that the audit sink did not take.
+	Unrecorded int `json:"unrecorded"`
 	// Polling tells that inotify could not be had.
 	Polling bool `json:"polling"`
 	// Flooded tells that the flood limit was passed.
@@ -141,13 +145,129 @@ func (s *Server) record(c *call, r Record) Record {
 	return r
 }
 
-// audit hands a record to the host. Its failure must not end a call.
+// audit queues a record for the host and never waits: the intake and the replies
+// do not depend on where the host writes to.
 func (s *Server) audit(r Record) {
 	if s.cfg.Audit == nil {
 		return
 	}
-	defer func() { _ = recover() }() // the host's own callback; there is nobody to tell
 	r.Time = time.Now()
 	r.Sandbox = s.cfg.SandboxID
-	s.cfg.Audit(r)
+	r.Detail = clip(r.Detail, maxDetail)
+	l := &s.log
+	l.mu.Lock()
+	lost := l.failed || l.closed || len(l.queue) >= maxRecords
+	full := lost && !l.failed && !l.closed
+	if !lost {
+		l.queue = append(l.queue, r)
+	}
+	l.mu.Unlock()
+	if lost {
+		s.mu.Lock()
+		s.stats.Unrecorded++
+		s.mu.Unlock()
+	}
+	if full {
+		s.auditFailed(errors.New("the audit sink is too slow"))
+	}
+	l.poke()
+}
+
+// auditLog is the queue between the service and the host's sink.
+type auditLog struct {
+	mu     sync.Mutex
+	queue  []Record
+	busy   bool // the sink has a record
+	failed bool // no record is kept any more, no tool runs any more
+	closed bool
+	wake   chan struct{}
+	done   chan struct{} // closed when the draining goroutine is over
+}
+
+func (l *auditLog) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *auditLog) broken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// drained reports whether the sink has all records.
+func (l *auditLog) drained() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) == 0 && !l.busy
+}
+
+// drain hands the records on, one at a time and in order.
+func (s *Server) drain() {
+	l := &s.log
+	defer close(l.done)
+	for {
+		l.mu.Lock()
+		var r Record
+		l.busy = len(l.queue) > 0
+		if l.busy {
+			r, l.queue = l.queue[0], l.queue[1:]
+		}
+		busy, closed, failed := l.busy, l.closed, l.failed
+		l.mu.Unlock()
+		switch {
+		case busy && !failed:
+			if err := s.sink(r); err != nil {
+				s.auditFailed(err)
+			}
+		case busy: // lost
+		case closed:
+			return
+		default:
+			<-l.wake
+		}
+	}
+}
+
+// sink calls the host. Its panic is a failure like any other.
+func (s *Server) sink(r Record) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: p}
+		}
+	}()
+	return s.cfg.Audit(r)
+}
+
+// auditFailed stops the service of tools: what cannot be recorded does not run.
+func (s *Server) auditFailed(err error) {
+	s.log.mu.Lock()
+	again := s.log.failed
+	s.log.failed = true
+	s.log.mu.Unlock()
+	if again {
+		return
+	}
+	go s.failWaiting()
+	if s.cfg.OnAuditFailure != nil {
+		go s.cfg.OnAuditFailure(err)
+	}
+}
+
+// closeLog lets the sink take what is left, for at most auditGrace.
+func (s *Server) closeLog() {
+	s.log.mu.Lock()
+	s.log.closed = true
+	s.log.mu.Unlock()
+	if s.cfg.Audit == nil {
+		return
+	}
+	s.log.poke()
+	select {
+	case <-s.log.done:
+	case <-time.After(auditGrace):
+		s.auditFailed(errors.New("the audit sink is too slow"))
+	}
 }

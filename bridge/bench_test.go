@@ -76,7 +76,7 @@ func shmRig(b testing.TB, cfg Config) *rig {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = w.Close() })
-	cfg.Audit = func(Record) {}
+	cfg.Audit = func(Record) error { return nil }
 	return newRigOn(b, w, dir, cfg, echoTool())
 }
 

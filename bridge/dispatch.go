@@ -47,6 +47,9 @@ func (s *Server) admit(c *call, tree any) *ToolError {
 		te.Details, _ = json.Marshal(map[string]string{"path": clip(f.at.String(), maxErrorText)}) // plain text
 		return te
 	}
+	if s.log.broken() {
+		return errUnrecorded()
+	}
 	if s.full() {
 		return refuse(Overloaded, "too many replies wait to be fetched")
 	}
@@ -121,9 +124,16 @@ func (s *Server) failWaiting() {
 	}
 	s.mu.Unlock()
 	for _, c := range calls {
-		s.settle(c, nil, refuse(Closed, "the run is over"), "")
+		te := refuse(Closed, "the run is over")
+		if s.ctx.Err() == nil {
+			te = errUnrecorded()
+		}
+		s.settle(c, nil, te, "")
 	}
 }
+
+// errUnrecorded refuses a call that could not be recorded.
+func errUnrecorded() *ToolError { return refuse(Internal, "the host cannot record calls") }
 
 // unreserve gives the budget of a call back that never ran. The lock is held.
 func (s *Server) unreserve(c *call) {
@@ -205,6 +215,9 @@ func (s *Server) work(ctx context.Context, c *call, t *Tool, in Call) (raw json.
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if s.log.broken() {
+		return nil, errUnrecorded()
 	}
 	c.ran.Store(true)
 	return t.Handler.Call(ctx, in)

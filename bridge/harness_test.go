@@ -84,10 +84,11 @@ func newRigOn(t testing.TB, w *Watcher, dir string, cfg Config, tools ...Tool) *
 	}
 	cfg.OnFlood = func() { r.flooded <- struct{}{} }
 	if cfg.Audit == nil {
-		cfg.Audit = func(rec Record) {
+		cfg.Audit = func(rec Record) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.records = append(r.records, rec)
+			return nil
 		}
 	}
 	r.cfg = cfg
@@ -100,6 +101,7 @@ func newRigOn(t testing.TB, w *Watcher, dir string, cfg Config, tools ...Tool) *
 }
 
 func (r *rig) recorded() []Record {
+	eventually(r.t, "the records are written", r.srv.log.drained)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Record(nil), r.records...)

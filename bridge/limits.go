@@ -98,6 +98,14 @@ const (
 	maxQueuedArgs = 32 << 20
 	maxResults    = 64 << 20
 
+	// maxRecords is how many audit records may wait for the sink; each is a call
+	// that ran before its record was written.
+	maxRecords = 2048
+	// maxDetail bounds the text that only the host reads, in bytes.
+	maxDetail = 16 << 10
+	// auditGrace is how long Close waits for the sink.
+	auditGrace = 2 * time.Second
+
 	// cancelGrace is how long a cancelled tool may take to return before its call
 	// is answered without it. Half of the 100 ms that the protocol allows.
 	cancelGrace = 50 * time.Millisecond

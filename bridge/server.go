@@ -50,8 +50,14 @@ type Config struct {
 	// run or the request. An error answers `internal` and the call does not run.
 	Approve func(ctx context.Context, c Call) (Decision, error)
 	// Audit gets one record per call, and one for events that a host should know
-	// of. It is called from many goroutines and must not block; nil discards.
-	Audit func(Record)
+	// of; nil discards. It is called from one goroutine, in order, and the bridge
+	// never waits for it. Its error, its panic, or more than 2,048 records that wait
+	// for it end the service: from then on every call is answered `internal` and no
+	// tool runs, because what cannot be recorded must not happen.
+	Audit func(Record) error
+	// OnAuditFailure is called once, on a goroutine of its own, when that happened;
+	// the run should be ended.
+	OnAuditFailure func(error)
 	// OnFlood is called once, on a goroutine of its own, when the program passed the
 	// flood limit. The server serves nothing from then on; the run must be ended
 	// with the reason bridge-flood.
@@ -104,6 +110,8 @@ type Server struct {
 	flooded  bool
 	sweepGen int
 	temp     int
+
+	log auditLog
 
 	bellMu sync.RWMutex
 	bell   int
@@ -187,6 +195,10 @@ func (w *Watcher) Serve(ctx context.Context, cfg Config) (*Server, error) {
 		s.polling.Store(true)
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.log.wake, s.log.done = make(chan struct{}, 1), make(chan struct{})
+	if cfg.Audit != nil {
+		go s.drain()
+	}
 	stopAfter := context.AfterFunc(s.ctx, s.failWaiting)
 	s.loop.Go(func() {
 		defer stopAfter()
@@ -362,6 +374,7 @@ func (s *Server) Close() Stats {
 		s.w.unwatch(s) // the loop may just have put it on again
 		s.failWaiting()
 		s.settled.Wait()
+		s.closeLog()
 		s.bellMu.Lock()
 		s.closeFDs()
 		s.bellMu.Unlock()

@@ -78,8 +78,9 @@ func (l *eventLog) start(s *specs.Spec) error {
 	return l.emit(Event{Type: EventStart, Policy: s, PolicySHA256: hex.EncodeToString(sum[:])})
 }
 
-// call is the bridge's audit function; a failing sink shows at the end.
-func (l *eventLog) call(r bridge.Record) { _ = l.emit(Event{Type: EventToolCall, Call: &r}) }
+// call is the bridge's audit function. Its error makes the bridge refuse all
+// further calls; it shows at the end.
+func (l *eventLog) call(r bridge.Record) error { return l.emit(Event{Type: EventToolCall, Call: &r}) }
 
 // end reports the denials and the result.
 func (l *eventLog) end(r *Result) error {
