@@ -35,9 +35,12 @@ func LoadToolsFile(path string) (*Set, error) {
 	}
 	defer func() { _ = f.Close() }() // only read
 	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() || st.Size() > maxToolsFile {
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, &errdef.Error{Code: errdef.Invalid, Op: "tools", Path: path, Msg: "must be a regular file", Err: err}
+	}
+	if st.Size() > maxToolsFile {
 		return nil, &errdef.Error{Code: errdef.Invalid, Op: "tools", Path: path,
-			Msg: fmt.Sprintf("must be a regular file of at most %d bytes", maxToolsFile), Err: err}
+			Msg: fmt.Sprintf("the tools file (--tools) has %d bytes, at most %d", st.Size(), maxToolsFile)}
 	}
 	raw := make([]byte, st.Size())
 	n, err := f.ReadAt(raw, 0)

@@ -108,6 +108,16 @@ func TestToolsFileRefusals(t *testing.T) {
 			t.Errorf("%s\n got %v, want %s", text, err, want)
 		}
 	}
+	big := filepath.Join(dir, "big")
+	if err := os.WriteFile(big, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(big, maxToolsFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadToolsFile(big); !errdef.Is(err, errdef.Invalid) || !strings.Contains(err.Error(), "16777217 bytes, at most 16777216") {
+		t.Errorf("big: %v", err)
+	}
 	if _, err := LoadToolsFile(filepath.Join(dir, "absent")); !errdef.Is(err, errdef.NotFound) {
 		t.Errorf("absent: %v", err)
 	}

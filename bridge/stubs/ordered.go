@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -108,7 +110,18 @@ func (n *node) pointer(ref string) *node {
 		return nil
 	}
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	if text, err := url.PathUnescape(path); err == nil {
+		path = text
+	}
 	for step := range strings.SplitSeq(path, "/") {
+		if n != nil && n.isList {
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(n.items) {
+				return nil
+			}
+			n = n.items[i]
+			continue
+		}
 		n = n.get(unescape.Replace(step))
 	}
 	return n

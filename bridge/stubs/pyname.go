@@ -2,9 +2,10 @@ package stubs
 
 import "strings"
 
-// pyKeywords can be no identifier at all, in any version from 3.8.
-const pyKeywords = `False None True and as assert async await break class continue def del elif else except
-finally for from global if import in is lambda nonlocal not or pass raise return try while with`
+// pyKeywords can be no identifier at all, in any version from 3.8; __debug__ can
+// be used, but neither defined nor passed.
+const pyKeywords = `__debug__ False None True and as assert async await break class continue def del elif else except
+finally for from global if import in is lambda nonlocal not or pass raise return try while with yield`
 
 // pyTaken are the names that a tool must not hide after a star import: the
 // builtins and what the module itself offers. Soft keywords are legal names.
@@ -61,30 +62,39 @@ func pyIdent(name, prefix string) string {
 	return id
 }
 
+// names are the names that are taken.
+type names struct {
+	taken map[string]bool
+	next  map[string]int // the first number to try for a name
+}
+
+func newNames(lists ...string) *names { return &names{words(lists...), map[string]int{}} }
+
 // free returns the name, made different from the taken ones, and takes it.
-func free(id string, taken map[string]bool) string {
+func (t *names) free(id string) string {
 	name := id
-	if taken[name] {
+	if t.taken[name] {
 		name += "_"
 	}
-	for n := 2; taken[name]; n++ {
+	for n := max(2, t.next[id]); t.taken[name]; n++ {
 		name = id + "_" + itoa(n)
+		t.next[id] = n + 1
 	}
-	taken[name] = true
+	t.taken[name] = true
 	return name
 }
 
 // toolNames returns the function name of each tool, in order: who comes first
 // keeps the plain name.
 func toolNames(raw []string) []string {
-	taken := words(pyKeywords, pyTaken)
+	used := newNames(pyKeywords, pyTaken)
 	out := make([]string, len(raw))
 	for i, name := range raw {
 		id := pyIdent(name, "tool")
 		if id[0] == '_' { // the module's own private names start so
 			id = "tool" + id
 		}
-		out[i] = free(id, taken)
+		out[i] = used.free(id)
 	}
 	return out
 }
@@ -92,11 +102,11 @@ func toolNames(raw []string) []string {
 // paramNames returns the parameter name of each argument. An argument that is an
 // identifier already keeps its name, whatever the others are called.
 func paramNames(raw []string) []string {
-	taken := words(pyKeywords)
+	used := newNames(pyKeywords)
 	out := make([]string, len(raw))
 	for i, name := range raw {
-		if id := pyIdent(name, "arg"); id == name && !taken[name] && !strings.HasPrefix(name, "_sbx") {
-			out[i], taken[name] = name, true
+		if id := pyIdent(name, "arg"); id == name && !used.taken[name] && !strings.HasPrefix(name, "_sbx") {
+			out[i], used.taken[name] = name, true
 		}
 	}
 	for i, name := range raw {
@@ -105,7 +115,7 @@ func paramNames(raw []string) []string {
 			if strings.HasPrefix(id, "_sbx") {
 				id = "arg" + id
 			}
-			out[i] = free(id, taken)
+			out[i] = used.free(id)
 		}
 	}
 	return out

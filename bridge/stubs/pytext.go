@@ -93,22 +93,51 @@ const maxHint = 400
 // maxHintDepth bounds the nesting of a hint.
 const maxHintDepth = 8
 
-// pyHint returns the type hint of a schema. Hints are never evaluated (the module
+// maxHintWork bounds the schemas that the hints of one tool look at; what comes
+// after is Any.
+const maxHintWork = 20_000
+
+// hints makes the type hints of one schema. They are never evaluated (the module
 // has annotations as text), so they may use what an old Python lacks.
-func pyHint(n, root *node) string {
-	h := hint(n, root, maxHintDepth)
-	if len(h) > maxHint {
-		return "Any"
-	}
-	return h
+type hints struct {
+	root *node
+	work int
+	memo map[hintKey]string
 }
 
-func hint(n, root *node, depth int) string {
+// hintKey is a schema at what is left of the depth.
+type hintKey struct {
+	n     *node
+	depth int
+}
+
+func newHints(root *node) *hints { return &hints{root: root, memo: map[hintKey]string{}} }
+
+// of returns the type hint of a schema.
+func (h *hints) of(n *node) string { return h.hint(n, maxHintDepth) }
+
+func (h *hints) hint(n *node, depth int) string {
 	if n == nil || n.member == nil || depth == 0 {
 		return "Any"
 	}
+	key := hintKey{n, depth}
+	if text, ok := h.memo[key]; ok {
+		return text
+	}
+	if h.work++; h.work > maxHintWork {
+		return "Any"
+	}
+	text := h.make(n, depth)
+	if len(text) > maxHint {
+		text = "Any"
+	}
+	h.memo[key] = text
+	return text
+}
+
+func (h *hints) make(n *node, depth int) string {
 	if ref := n.get("$ref").text(); ref != "" {
-		return hint(root.pointer(ref), root, depth-1) // a recursion ends at the depth
+		return h.hint(h.root.pointer(ref), depth-1) // a recursion ends at the depth
 	}
 	if list := n.get("enum"); list != nil && list.isList && len(list.items) > 0 {
 		return literals(list.items)
@@ -120,13 +149,16 @@ func hint(n, root *node, depth int) string {
 		if list := n.get(word); list != nil && len(list.items) > 0 {
 			var alts []string
 			for _, sub := range list.items {
-				alts = append(alts, hint(sub, root, depth-1))
+				if h.work++; h.work > maxHintWork {
+					return "Any"
+				}
+				alts = append(alts, h.hint(sub, depth-1))
 			}
 			return union(alts)
 		}
 	}
 	if list := n.get("allOf"); list != nil && len(list.items) == 1 {
-		return hint(list.items[0], root, depth-1)
+		return h.hint(list.items[0], depth-1)
 	}
 	types := n.get("type").texts()
 	if one := n.get("type").text(); one != "" {
@@ -134,12 +166,12 @@ func hint(n, root *node, depth int) string {
 	}
 	var alts []string
 	for _, t := range types {
-		alts = append(alts, typeHint(t, n, root, depth))
+		alts = append(alts, h.typeHint(t, n, depth))
 	}
 	return union(alts)
 }
 
-func typeHint(t string, n, root *node, depth int) string {
+func (h *hints) typeHint(t string, n *node, depth int) string {
 	switch t {
 	case "string":
 		return "str"
@@ -152,9 +184,9 @@ func typeHint(t string, n, root *node, depth int) string {
 	case "null":
 		return "None"
 	case "array":
-		return "list[" + hint(n.get("items"), root, depth-1) + "]"
+		return "list[" + h.hint(n.get("items"), depth-1) + "]"
 	case "object":
-		return "dict[str, " + hint(n.get("additionalProperties"), root, depth-1) + "]"
+		return "dict[str, " + h.hint(n.get("additionalProperties"), depth-1) + "]"
 	}
 	return "Any"
 }
@@ -162,6 +194,9 @@ func typeHint(t string, n, root *node, depth int) string {
 // literals returns a Literal of scalars, Any where one is none.
 func literals(items []*node) string {
 	var vals []string
+	if len(items) > maxHint {
+		return "Any"
+	}
 	for _, item := range items {
 		if n, isNum := item.scalar.(json.Number); item.isList || item.member != nil ||
 			isNum && strings.ContainsAny(string(n), ".eE") {

@@ -5,7 +5,6 @@ import (
 	_ "embed" // for the fixed part
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +38,10 @@ func python(tools []bridge.Tool) ([]byte, error) {
 		raw[i] = t.Name
 	}
 	names := toolNames(raw)
+	isRaw := map[string]bool{}
+	for _, r := range raw {
+		isRaw[r] = true
+	}
 	b := bytes.NewBufferString(pythonValues + pythonBells + pythonCalls + pythonTools)
 	for i, t := range tools {
 		if err := pythonTool(b, t, names[i]); err != nil {
@@ -57,7 +60,7 @@ func python(tools []bridge.Tool) ([]byte, error) {
 	n := 0
 	for i, r := range raw {
 		// A name that is itself some tool's own always means that tool.
-		if names[i] != r && !slices.Contains(raw, names[i]) {
+		if names[i] != r && !isRaw[names[i]] {
 			sep(b, n)
 			n++
 			b.WriteString(pyString(names[i]) + ": " + pyString(r))
@@ -108,9 +111,9 @@ func pythonTool(b *bytes.Buffer, t bridge.Tool, name string) error {
 		if err != nil {
 			return err
 		}
-		result = pyHint(out, out)
+		result = newHints(out).of(out)
 	}
-	params := paramsOf(root)
+	params, hints := paramsOf(root), newHints(root)
 	b.WriteString("\n\n@_tool(" + pyString(t.Name))
 	renamed := 0
 	for _, p := range params {
@@ -134,13 +137,13 @@ func pythonTool(b *bytes.Buffer, t bridge.Tool, name string) error {
 			star = true
 			b.WriteString("*, ")
 		}
-		b.WriteString(p.name + ": " + pyHint(p.schema, root))
+		b.WriteString(p.name + ": " + hints.of(p.schema))
 		if !p.required {
 			b.WriteString(" = " + omitted(p.schema))
 		}
 		b.WriteString(", ")
 	}
-	fmt.Fprintf(b, "**_sbx_more: Any) -> %s:\n    %s\n    return {", result, pyDoc(docOf(t, params, root, result)))
+	fmt.Fprintf(b, "**_sbx_more: Any) -> %s:\n    %s\n    return {", result, pyDoc(docOf(t, params, hints, result)))
 	for i, p := range params {
 		sep(b, i)
 		b.WriteString(pyString(p.raw) + ": " + p.name)
@@ -166,8 +169,13 @@ func paramsOf(root *node) []param {
 	required := root.get("required").texts()
 	props := root.get("properties")
 	var list []param
+	isRequired, listed := map[string]bool{}, map[string]bool{}
+	for _, raw := range required {
+		isRequired[raw] = true
+	}
 	add := func(raw string, must bool) {
-		if slices.Contains(required, raw) == must && !slices.ContainsFunc(list, func(p param) bool { return p.raw == raw }) {
+		if isRequired[raw] == must && !listed[raw] {
+			listed[raw] = true
 			list = append(list, param{raw: raw, required: must, schema: props.get(raw)})
 		}
 	}
@@ -195,7 +203,7 @@ func paramsOf(root *node) []param {
 }
 
 // docOf writes the docstring's text.
-func docOf(t bridge.Tool, params []param, root *node, result string) string {
+func docOf(t bridge.Tool, params []param, hints *hints, result string) string {
 	var b strings.Builder
 	b.WriteString(t.Description)
 	if t.Description == "" {
@@ -205,7 +213,7 @@ func docOf(t bridge.Tool, params []param, root *node, result string) string {
 		b.WriteString("\n\nArgs:")
 	}
 	for _, p := range params {
-		b.WriteString("\n    " + p.name + " (" + pyHint(p.schema, root))
+		b.WriteString("\n    " + p.name + " (" + hints.of(p.schema))
 		if !p.required {
 			b.WriteString(", optional")
 		}

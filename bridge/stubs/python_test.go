@@ -439,24 +439,3 @@ func TestBrokenSchemaIsRefusedByName(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
-
-// A call whose reply is lost ends by itself, in the blocking and the async form.
-func TestPythonFinalDeadline(t *testing.T) {
-	hang := tool("hang", `{"type":"object"}`, func(ctx context.Context, _ bridge.Call) (json.RawMessage, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-	hang.Timeout = time.Hour
-	s := serve(t, bridge.Config{MaxCalls: 10}, hang, echo())
-	s.wants(`
-import asyncio, time
-import sbx_tools
-from sbx_tools import *
-print(sbx_tools._FINAL)
-sbx_tools._FINAL = 0.3
-for f in (hang, lambda: asyncio.run(hang.aio())):
-    t = time.monotonic()
-    try: f()
-    except ToolTimeout as e: print(e.tool, e.code, time.monotonic() - t < 2)
-print(echo(1))`, "7200.0\nhang timeout True\nhang timeout True\n1")
-}
