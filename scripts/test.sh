@@ -17,11 +17,13 @@ part() {
 }
 
 # The folders of the packages whose tests start sandboxes or load filters, the
-# longest first: those that import the launcher, and three more.
+# longest first: those that import the launcher, those with a test that loads a
+# filter itself, and the documents' examples.
 sandbox_folders() {
   module=$(go list -m) && go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... >"$tmp/deps" || return 1
-  awk -v m="$module/" '
-    BEGIN { n = split("runtime tests/attack cmd/sbxrun seccomp runtime/direct tests/docs", first); for (i = 1; i <= n; i++) add(first[i]) }
+  loading=$(grep -rl --include='*_test.go' SECCOMP_SET_MODE_FILTER . | sed 's|^\./||; s|/[^/]*$||') || return 1
+  awk -v m="$module/" -v loading="$loading" '
+    BEGIN { n = split("runtime cmd/sbxrun tests/attack runtime/direct tests/docs " loading, first); for (i = 1; i <= n; i++) add(first[i]) }
     function add(f) { if (!seen[f]++) print f }
     $1 ~ /\.test$/ && index($0, " " m "runtime/direct") { add(substr($1, length(m) + 1, length($1) - length(m) - 5)) }' "$tmp/deps"
 }

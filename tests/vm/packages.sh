@@ -19,6 +19,8 @@ for folder in "$@"; do
 	(
 		cd "$folder"
 		go list . >"$in/$name.package"
+		# Tests that compare with a C library are built where there is cgo only.
+		! grep -qs '^//go:build.*\<cgo\>' ./*_test.go || export CGO_ENABLED=1
 		go test -c -o "$in/$name.test" .
 	)
 	echo "$name $top/$folder" >>"$in/order"
