@@ -21,7 +21,7 @@ part() {
 # filter itself, and the documents' examples.
 sandbox_folders() {
   module=$(go list -m) && go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... >"$tmp/deps" || return 1
-  loading=$(grep -rl --include='*_test.go' SECCOMP_SET_MODE_FILTER . | sed 's|^\./||; s|/[^/]*$||') || return 1
+  loading=$(grep -rl --include='*_test.go' SECCOMP_SET_MODE_FILTER . | sed 's|^\./||; s|/[^/]*$||' | tr '\n' ' ') || return 1
   awk -v m="$module/" -v loading="$loading" '
     BEGIN { n = split("runtime cmd/sbxrun tests/attack runtime/direct tests/docs " loading, first); for (i = 1; i <= n; i++) add(first[i]) }
     function add(f) { if (!seen[f]++) print f }
