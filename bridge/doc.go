@@ -5,8 +5,8 @@
 // A process makes one [Watcher] before its first sandbox and calls
 // [Watcher.Serve] for each sandbox with two directory descriptors: the request
 // directory, whose content is hostile and which the host never changes, and the
-// reply directory, which only the host can write. Tools come from [Func] (a Go
-// function), [Command] (a host program), [LoadToolsFile] or any [Handler].
+// reply directory, which only the host can write. Tools come from package
+// bridge/gofunc (a Go function), [Command] (a host program), [LoadToolsFile] or any [Handler].
 //
 // Whatever a program does costs it a refusal, never the host more than a
 // bounded amount of work: names are matched byte by byte, a file is opened once

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 )
 
 // A host offers a Go function; here the program's side is played by hand.
@@ -15,7 +16,7 @@ func Example() {
 	type args struct {
 		City string `json:"city" jsonschema:"the city's name"`
 	}
-	weather, err := bridge.Func("get-weather", "Tells the weather of a city.",
+	weather, err := gofunc.New("get-weather", "Tells the weather of a city.",
 		func(_ context.Context, a args) (string, error) {
 			if a.City == "" {
 				return "", &bridge.ToolError{Type: "CityError", Message: "no such city"}

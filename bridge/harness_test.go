@@ -198,3 +198,18 @@ func eventually(t testing.TB, what string, f func() bool) {
 }
 
 func seq(n int) string { return fmt.Sprintf("c%d", n) }
+
+// Rig is what tests outside of the package see of a rig.
+type Rig struct{ r *rig }
+
+// NewRig serves tools to a test outside of the package.
+func NewRig(t testing.TB, tools ...Tool) Rig { return Rig{newRig(t, Config{MaxCalls: 100}, tools...)} }
+
+// Ask sends a body and returns the result or the code and text of the failure.
+func (r Rig) Ask(id, body string) (result, failure string) {
+	got := r.r.ask(id, body)
+	if got.Error != "" {
+		return "", string(got.Code) + " " + got.Error
+	}
+	return string(got.Result), ""
+}

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 )
 
 func tool[In, Out any](t testing.TB, name string, f func(context.Context, In) (Out, error)) bridge.Tool {
 	t.Helper()
-	x, err := bridge.Func(name, "A tool of the test.", f)
+	x, err := gofunc.New(name, "A tool of the test.", f)
 	if err != nil {
 		t.Fatal(err)
 	}

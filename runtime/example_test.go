@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 	"github.com/sbxrun/sbxrun/runtime"
 )
 
@@ -27,7 +28,7 @@ func Example() {
 	type args struct {
 		City string `json:"city"`
 	}
-	weather, err := bridge.Func("get-weather", "Tells the weather of a city.",
+	weather, err := gofunc.New("get-weather", "Tells the weather of a city.",
 		func(_ context.Context, a args) (string, error) { return "sunny in " + a.City, nil })
 	if err != nil {
 		panic(err)

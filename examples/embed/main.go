@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 	"github.com/sbxrun/sbxrun/runtime"
 )
 
@@ -33,7 +34,7 @@ func run(stdout, stderr io.Writer) error {
 	}
 	defer host.Close()
 
-	tool, err := bridge.Func("get-weather", "Tells the weather of a city.", weather)
+	tool, err := gofunc.New("get-weather", "Tells the weather of a city.", weather)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 	"github.com/sbxrun/sbxrun/runtime"
 )
 
@@ -175,7 +176,7 @@ func (a attempt) ended(t testing.TB) attempt {
 
 func withEcho(t testing.TB) tweak {
 	t.Helper()
-	echo, err := bridge.Func("echo", "", func(_ context.Context, a struct {
+	echo, err := gofunc.New("echo", "", func(_ context.Context, a struct {
 		V any `json:"v"`
 	}) (any, error) {
 		return a.V, nil

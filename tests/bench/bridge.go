@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 	"github.com/sbxrun/sbxrun/runtime"
 )
 
@@ -46,7 +47,7 @@ set_result({"per_second": CALLERS * CALLS / (b - a)})
 // bridgeClaims measures tool calls from Python: the round trip of one caller,
 // and the rate of 64.
 func bridgeClaims(_ int, host *runtime.Host) ([]claim, error) {
-	echo, err := bridge.Func("echo", "returns n", func(_ context.Context, a echoArgs) (int, error) { return a.N, nil })
+	echo, err := gofunc.New("echo", "returns n", func(_ context.Context, a echoArgs) (int, error) { return a.N, nil })
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbxrun/sbxrun/bridge"
+	"github.com/sbxrun/sbxrun/bridge/gofunc"
 	"github.com/sbxrun/sbxrun/runtime"
 )
 
@@ -63,7 +64,7 @@ func offer() (*bridge.Set, error) {
 		A int `json:"a"`
 		B int `json:"b"`
 	}
-	add, err := bridge.Func("add", "Adds two numbers.",
+	add, err := gofunc.New("add", "Adds two numbers.",
 		func(_ context.Context, n numbers) (int, error) { return n.A + n.B, nil })
 	if err != nil {
 		return nil, err

@@ -188,15 +188,19 @@ const toolName = "selftest-echo"
 const answerPrefix = "answered "
 
 func (t *tester) tools() (*bridge.Set, error) {
-	type args struct {
-		Text string `json:"text"`
-	}
-	tool, err := bridge.Func(toolName, "Returns its text, marked.", func(_ context.Context, a args) (string, error) {
-		t.outside.look()
-		return answerPrefix + a.Text, nil
-	})
-	if err != nil {
-		return nil, err
-	}
+	// Not of package gofunc, whose schema library would slow every start down.
+	tool := bridge.Tool{Name: toolName, Description: "Returns its text, marked.",
+		InputSchema:  json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`),
+		OutputSchema: json.RawMessage(`{"type":"string"}`),
+		Handler: bridge.HandlerFunc(func(_ context.Context, c bridge.Call) (json.RawMessage, error) {
+			var a struct {
+				Text string `json:"text"`
+			}
+			if err := json.Unmarshal(c.Args, &a); err != nil {
+				return nil, err
+			}
+			t.outside.look()
+			return json.Marshal(answerPrefix + a.Text)
+		})}
 	return bridge.NewSet([]bridge.Tool{tool})
 }
