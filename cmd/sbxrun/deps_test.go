@@ -35,6 +35,7 @@ var forbiddenPackages = map[string]string{
 	"github.com/opencontainers/runc/...":         "cgo constructor that every embedding program would run",
 	"github.com/seccomp/libseccomp-golang":       "cgo; filters are compiled ahead of time",
 	"github.com/modelcontextprotocol/go-sdk/...": "belongs into a command of its own, sbxrun-mcp",
+	"github.com/google/jsonschema-go/...":        "0.25 ms of start-up; only hosts that offer Go functions need it (bridge/gofunc)",
 	"github.com/google/go-cmp/...":               "for tests only",
 	"github.com/rogpeppe/go-internal/...":        "for tests only",
 }

@@ -10,12 +10,10 @@ import (
 )
 
 // The budget of what the packages of the command do before main. Time is too
-// noisy to hold a test to; what they allocate follows it and is exact. Two
-// thirds of it are the JSON schema package's, whose init walks its own types and
-// compiles a regular expression.
+// noisy to hold a test to; what they allocate follows it and is exact.
 const (
-	maxInitAllocs = 650
-	maxInitBytes  = 160 << 10
+	maxInitAllocs = 250
+	maxInitBytes  = 48 << 10
 )
 
 // binaryEnv names a sbxrun that was built beforehand, for machines where a build
