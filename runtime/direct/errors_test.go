@@ -37,7 +37,7 @@ func TestStepErrors(t *testing.T) {
 		{2, plan.OpCopy, syscall.ENOSPC, errdef.Setup, "file /workspace/f: cannot be copied into the workspace: no space left on device"},
 		{3, plan.OpBind, syscall.EINVAL, errdef.Setup, "bind /src on /dst: cannot be mounted: invalid argument"},
 		{4, plan.OpMount, syscall.EPERM, errdef.Setup, "mount tmpfs on /tmp () size=1: cannot set up the sandbox: operation not permitted"},
-		{0, plan.OpBoot, syscall.EPERM, errdef.Unsupported, "user namespaces are not available to this user: operation not permitted"},
+		{0, plan.OpBoot, syscall.EPERM, errdef.Unsupported, "the launcher cannot make namespaces of its own: operation not permitted"},
 		{0, plan.OpClone, syscall.EAGAIN, errdef.Setup, "cannot set up the sandbox: resource temporarily unavailable"},
 		{4, plan.OpDropCaps, syscall.EPERM, errdef.Setup, "cannot set up the sandbox: operation not permitted"}, // a step that is another
 	} {
