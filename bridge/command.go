@@ -111,7 +111,11 @@ func (c *command) Call(ctx context.Context, call Call) (json.RawMessage, error) 
 	// the end of a pipe means.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = childIn, out.w, errs.w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := startLasting(cmd); err != nil {
+	// The kernel ties the parent's death signal to the thread that forked, not to
+	// its process: that thread must outlive the command.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.argv[0], err)
 	}
 	closeAll(childIn, out.w, errs.w)
@@ -151,32 +155,6 @@ func closeAll(files ...*os.File) {
 			_ = f.Close()
 		}
 	}
-}
-
-// starter is the thread that starts commands. The kernel ties the parent's death
-// signal to the thread that forked, not to its process: a thread that Go ends would
-// take the commands with it, so this one lives as long as the process.
-type starter struct {
-	once sync.Once
-	work chan func()
-}
-
-// commandStarter makes its thread with the first command.
-var commandStarter starter
-
-func startLasting(cmd *exec.Cmd) error {
-	commandStarter.once.Do(func() {
-		commandStarter.work = make(chan func())
-		go func() {
-			runtime.LockOSThread()
-			for f := range commandStarter.work { // never closed
-				f()
-			}
-		}()
-	})
-	done := make(chan error, 1)
-	commandStarter.work <- func() { done <- cmd.Start() }
-	return <-done
 }
 
 // runGroup waits for the command and kills its whole group when the context or
