@@ -363,7 +363,7 @@ func (s *Server) nextSweep(found bool, idle *time.Duration) time.Duration {
 // any goroutine but a tool's.
 //
 // A handler that ignores its context cannot be stopped; it is left behind and
-// counted in Stats.Stuck.
+// counted in Stats.Stuck. An audit sink that lags behind gets 2 s to catch up.
 func (s *Server) Close() Stats {
 	s.once.Do(func() {
 		s.closing.Store(true)
