@@ -16,10 +16,7 @@ import (
 var weakness string
 
 func weakenPlan(p *plan.Plan) {
-	const (
-		cloneNewNet = 0x40000000
-		cloneNewIPC = 0x08000000
-	)
+	const cloneNewNet = 0x40000000
 	drop := func(unwanted func(o *plan.Operation) bool) {
 		p.Ops = slices.DeleteFunc(p.Ops, func(o plan.Operation) bool { return unwanted(&o) })
 	}
@@ -28,12 +25,6 @@ func weakenPlan(p *plan.Plan) {
 		for i := range p.Ops {
 			if p.Ops[i].Op == plan.OpUnshare {
 				p.Ops[i].Args[0] &^= cloneNewNet
-			}
-		}
-	case "ipc":
-		for i := range p.Ops {
-			if p.Ops[i].Op == plan.OpUnshare {
-				p.Ops[i].Args[0] &^= cloneNewIPC
 			}
 		}
 	case "seccomp":

@@ -132,7 +132,11 @@ func (l *Launcher) spawn() error {
 	if l.done {
 		return &errdef.Error{Code: errdef.State, Op: "launcher", Msg: "the launcher is closed"}
 	}
-	exe, err := sys.Memfd("sbxrun-launcher", launcherImage, true)
+	binary, err := image()
+	if err != nil {
+		return fail(err)
+	}
+	exe, err := sys.Memfd("sbxrun-launcher", binary, true)
 	if err != nil {
 		return fail(err)
 	}

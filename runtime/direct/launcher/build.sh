@@ -13,7 +13,7 @@ build() { # compiler, GOARCH, further flags
   cc=$1 arch=$2
   shift 2
   # shellcheck disable=SC2086
-  "$cc" $flags "$@" -o "$out/launcher-$arch" main.c init.c ops.c identity.c plan.c
+  "$cc" $flags ${SBX_CFLAGS:-} "$@" -o "$out/launcher-$arch" main.c init.c ops.c identity.c plan.c
 }
 build "${CC_AMD64:-x86_64-linux-gnu-gcc}" amd64
 build "${CC_ARM64:-aarch64-linux-gnu-gcc}" arm64 -mno-outline-atomics

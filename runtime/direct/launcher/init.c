@@ -97,7 +97,10 @@ long run_program_op(struct ctx *c, const struct op *op, int *is_program)
 {
 	int sv[2];
 	char num[24];
-	long r = sys4(__NR_socketpair, AF_UNIX_, SOCK_SEQPACKET_ | O_CLOEXEC_, 0, sv);
+	long r = own_namespaces(c, OP_PROGRAM);
+	if (r < 0)
+		return r;
+	r = sys4(__NR_socketpair, AF_UNIX_, SOCK_SEQPACKET_ | O_CLOEXEC_, 0, sv);
 	if (r < 0)
 		return r;
 	long pid = sys5(__NR_clone, CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD_, 0, &c->program_fd, 0, 0);
@@ -244,7 +247,7 @@ __attribute__((noreturn)) void init_main(struct ctx *c, struct op *ops, int nops
 				i = ~0u; /* the next one is the first */
 			}
 		} else if (ops[i].code == OP_PROGRAM) {
-			r = !c->own_ns ? -E_PERM : run_program_op(c, &ops[i], &c->is_program);
+			r = run_program_op(c, &ops[i], &c->is_program);
 			if (r > 0 && !c->is_program)
 				init_loop(c, i, (u32)r);
 		} else {

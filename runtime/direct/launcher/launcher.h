@@ -100,6 +100,7 @@ struct ctx {
 long op_loopback(void);
 long send_report(int sock, const struct report *r, const int *fds, u32 nfds);
 long run_op(struct ctx *c, const struct op *op);
+long own_namespaces(const struct ctx *c, u16 code); /* 0, or -EPERM outside of them */
 long run_program_op(struct ctx *c, const struct op *op, int *is_program);
 long become_supervisor(u32 uid, u32 gid);
 long drop_capabilities(int bounding);
