@@ -356,6 +356,8 @@ func (s *Sandbox) serveBridge(ctx context.Context, ids plan.IDs) error {
 		ToolTimeout: s.policy.Bridge.ToolTimeout, Approve: s.opts.Approve,
 		Audit:   s.events.call,
 		OnFlood: func() { s.end(ReasonBridgeFlood) },
+		// What cannot be recorded must not go on; the sink's error is the result's.
+		OnAuditFailure: func(error) { s.end(ReasonKilled) },
 	})
 	return err
 }
