@@ -21,7 +21,7 @@ const (
 	DefaultShmBytes        = 16 << 20
 	DefaultShmInodes       = 1024
 	DefaultOutputBytes     = 1 << 20
-	DefaultOpenFiles       = 1024
+	DefaultOpenFiles       = 256 // times pids, it bounds what sockets take outside of the memory limit
 	DefaultFileBytes       = 64 << 20
 	DefaultUID             = 1000
 	DefaultHostname        = "sandbox"
