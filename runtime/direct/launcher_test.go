@@ -116,6 +116,18 @@ func launch(t testing.TB, l *Launcher, tmpl *plan.Shared, first *plan.Plan) erro
 	return err
 }
 
+// settle waits until the launcher has done all that follows its last launch: the
+// children are gone and the next network namespace, a descriptor of its own, is
+// made. The launcher takes one request after the other, so the answer to a new
+// template says so.
+func settle(t testing.TB, l *Launcher) {
+	t.Helper()
+	await(t, "the launcher's rest", func() bool { return childCount(l.pid) == 0 })
+	if err := l.Load(template(t, 99)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Every failure comes back typed and leaves nothing: no child, no descriptor
 // of either side.
 func TestFailedLaunchesLeaveNothing(t *testing.T) {
@@ -129,7 +141,7 @@ func TestFailedLaunchesLeaveNothing(t *testing.T) {
 	for range 10 {
 		try()
 	}
-	await(t, "the launcher's rest", func() bool { return childCount(l.pid) == 0 })
+	settle(t, l)
 	own, theirs := fdCount(os.Getpid()), fdCount(l.pid)
 	for range 200 {
 		try()
@@ -224,7 +236,7 @@ func TestBrokenTemplate(t *testing.T) {
 func TestMalformedRequests(t *testing.T) {
 	l := start(t)
 	launch(t, l, template(t, 0), failing())
-	await(t, "the launcher's rest", func() bool { return childCount(l.pid) == 0 })
+	settle(t, l)
 	before := fdCount(l.pid)
 	null, err := sys.OpenNull()
 	if err != nil {
