@@ -21,7 +21,7 @@ type Feature struct {
 }
 
 // minKernel is the oldest kernel that the direct engine works on: 5.12 brought
-// mount_setattr(2), 5.14 cgroup.kill and quotactl-free tmpfs limits.
+// mount_setattr(2), 5.14 cgroup.kill.
 const minKernelMajor, minKernelMinor = 5, 14
 
 // checkTimeout bounds the trial run.

@@ -45,8 +45,8 @@ type Options struct {
 	First *Policy
 	// Warm is the number of sandboxes that are kept ready: built but for their
 	// program, of the kind (root file system, limits, tools) that was run last,
-	// each used once. A run that finds one of its kind starts in a third of the
-	// time. Each costs a process, its namespaces and about 200 KiB of kernel
+	// each used once. A run that finds one of its kind does not wait for
+	// that part of the set-up. Each costs a process, its namespaces and about 200 KiB of kernel
 	// memory. 0 to MaxWarm; 0 keeps none.
 	Warm int
 }

@@ -30,7 +30,6 @@ const (
 	OpMask       Op = 25 // path, null device, empty directory
 	OpLoopback   Op = 26
 	OpHostname   Op = 27 // name
-	OpSysctl     Op = 28 // path, value
 	OpExport     Op = 29 // path; slot, flags
 	OpCopy       Op = 30 // path; descriptor, mode, size, uid<<32|gid
 	OpRlimit     Op = 31 // resource, soft, hard
@@ -96,8 +95,6 @@ func (o Op) info() opInfo {
 		return opInfo{"loopback", 0}
 	case OpHostname:
 		return opInfo{"hostname", 1}
-	case OpSysctl:
-		return opInfo{"sysctl", 2}
 	case OpExport:
 		return opInfo{"export", 1}
 	case OpCopy:
@@ -174,7 +171,7 @@ func (o Operation) Detail() string {
 		return s[0]
 	case OpMask, OpExport, OpCopy:
 		return s[0]
-	case OpSysctl, OpUserSysctl:
+	case OpUserSysctl:
 		return s[0] + "=" + s[1]
 	case OpRlimit:
 		return fmt.Sprintf("%s soft %d hard %d", rlimitName(a[0]), a[1], a[2])

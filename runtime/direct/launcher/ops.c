@@ -359,8 +359,6 @@ long run_op(struct ctx *c, const struct op *op)
 		struct str name = plan_str(op, 0);
 		return sys2(__NR_sethostname, name.p, name.len);
 	}
-	case OP_SYSCTL:
-		return write_file(AT_FDCWD_, plan_str(op, 0).p, plan_str(op, 1));
 	case OP_EXPORT:
 		return op_export(c, op);
 	case OP_COPY:

@@ -19,7 +19,6 @@ int plan_arity(__u16 code)
 	case OP_SYMLINK:
 	case OP_WRITE:
 	case OP_BIND:
-	case OP_SYSCTL:
 	case OP_USERSYSCTL:
 		return 2;
 	case OP_MASK:

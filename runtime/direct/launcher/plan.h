@@ -54,7 +54,6 @@ struct plan_op {
 	X(25, MASK)        /* path, null device, empty directory */                   \
 	X(26, LOOPBACK)    /* bring lo up */                                          \
 	X(27, HOSTNAME)    /* name */                                                 \
-	X(28, SYSCTL)      /* path below /proc/sys, value */                          \
 	X(29, EXPORT)      /* path; slot, directory?, optional?: open for the host */ \
 	X(30, COPY)        /* path; fd, mode, size, id<<32|id: file from the host */  \
 	X(31, RLIMIT)      /* resource, soft, hard */                                 \
